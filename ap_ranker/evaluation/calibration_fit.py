@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from itertools import chain, compress
+from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,20 @@ from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.errors import InputError, extra_for
 from ap_ranker.evaluation.cross_fitting import others, parts_of
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
+from ap_ranker.evaluation.first_answers import (
+    Rankings,
+    TopAnswers,
+    calibration_error,
+    outcome,
+    reliability,
+    top_answers,
+)
 from ap_ranker.ranking import rule
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.priors import floor_of
 from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.rule import FUSED, MODEL, Calibration, Signals, key, margins
+from ap_ranker.ranking.rule import FUSED, MODEL, Calibration, Signals, Weights, key, margins
 from ap_ranker.text.reading import question_keys
 
 with extra_for("Training and measuring need", "train"):
@@ -55,41 +63,6 @@ LOST = 0.02
 """Share of the answerable dev questions that may lie below the floor."""
 
 
-@dataclass(frozen=True)
-class Rankings:
-    """Q questions: what ranks their candidates, as `model`, which are right; (Q,) whether the data has an answer."""
-
-    signals: Sequence[Signals]
-    right: Sequence[NDArray[np.bool_]]
-    answerable: NDArray[np.bool_]
-    weights: NDArray[np.float64]
-    asked: int | None = None  # the number of different questions, if some count again with their answers hidden
-
-    def between(self, start: int, end: int) -> Rankings:
-        """Those of some questions."""
-        return self.of(np.arange(start, end))
-
-    def of(self, rows: NDArray[np.int64]) -> Rankings:
-        """Those of the questions in these rows."""
-        places = rows.tolist()
-        signals, right = [self.signals[row] for row in places], [self.right[row] for row in places]
-        return Rankings(signals, right, self.answerable[rows], self.weights[rows])
-
-
-@dataclass(frozen=True)
-class TopAnswers:
-    """The first answers of Q rankings: (Q,) the probability that each is right, whether it is; the rest as above.
-
-    Those `below` the floor of what is worth showing are no answers, whatever their probability.
-    """
-
-    probabilities: NDArray[np.float64]
-    right: NDArray[np.bool_]
-    answerable: NDArray[np.bool_]
-    weights: NDArray[np.float64]
-    below: NDArray[np.bool_]
-
-
 def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
     """`model` and, if BM25 has a weight, `fused` -> all questions, with the candidates that a search has."""
     retriever = ranker if ranker.has_vectors and not _has_pools(dataset) else None
@@ -97,32 +70,36 @@ def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
     ranker.fill_cache(cache)
     evaluation_set = EvaluationSet(dataset, unanswerable=True, language=ranker.bm25_language, retriever=retriever)
     reader = Ranker(ranker.model, ranker.tokenizer, ranker.device, ranker.config, cache=cache)
-    signals, weights = evaluation_set.signals(evaluation_set.scores(reader)), ranker.decider().weights
-    signals = [_fair(each, right) for each, right in zip(signals, evaluation_set.right, strict=True)]
-    kinds = {MODEL: replace(weights, bm25=0.0)} | ({FUSED: weights} if weights.bm25 else {})
-    answerable = np.array([bool(question.positives) for question in evaluation_set.questions])
-    rest = evaluation_set.right, answerable, np.ones(len(signals))
-    grounds = [entry_background(ranker, dataset, rows) for rows in evaluation_set.pools]
-    each_of = list(zip(signals, grounds, strict=True))
-    return {
-        kind: Rankings(
-            [
-                Signals(rule.ranked_scores(each, used), answers=each.answers, background=ground)
-                for each, ground in each_of
-            ],
-            *rest,
-        )
-        for kind, used in kinds.items()
-    }
+    signals_of_questions: list[Signals] = []
+    of_set = evaluation_set.signals(evaluation_set.scores(reader))
+    for signals, right, rows in zip(of_set, evaluation_set.right, evaluation_set.pools, strict=True):
+        background = entry_background(ranker, dataset, rows)
+        signals_of_questions.append(replace(_fair(signals, right), background=background))
+    weights = ranker.decider().weights
+    weights_of_kinds = {MODEL: replace(weights, bm25=0.0)}
+    if weights.bm25:
+        weights_of_kinds[FUSED] = weights
+    is_answerable = _is_answerable(evaluation_set.questions)
+    rankings: dict[str, Rankings] = {}
+    for kind, used_weights in weights_of_kinds.items():
+        ranked = [by_ranked_scores(signals, used_weights) for signals in signals_of_questions]
+        rankings[kind] = Rankings(ranked, evaluation_set.right, is_answerable, np.ones(len(ranked)))
+    return rankings
+
+
+def by_ranked_scores(signals: Signals, weights: Weights) -> Signals:
+    """The same candidates, with what they are ranked by (f) in place of the model's score."""
+    scores = rule.ranked_scores(signals, weights)
+    return Signals(scores, answers=signals.answers, background=signals.background)
 
 
 def entry_background(ranker: Ranker, dataset: Dataset, rows: Sequence[int]) -> Callable[[int], float]:
     """What `Signals.background` says of the candidates in these rows, as in a search."""
-    counts = ranker.decider().weights.wording and any(answer.wordings for answer in dataset.answers)
+    has_wordings = ranker.decider().weights.wording and any(answer.wordings for answer in dataset.answers)
 
     def background(place: int) -> float:
         answer = dataset.answers[rows[place]]
-        return ranker.background(answer.text, answer.wordings if counts else None)
+        return ranker.background(answer.text, answer.wordings if has_wordings else None)
 
     return background
 
@@ -145,7 +122,7 @@ def without_random_questions(rankings: Rankings, count: int) -> tuple[Rankings, 
     It is lower if more than a few answerable questions would be below (`LOST`), and `None` without random ones.
     """
     own = rankings.between(0, count)
-    tops = np.array([each.model.max(initial=-np.inf) for each in rankings.signals])
+    tops = rankings.tops
     if len(tops) == count:
         return own, None
     return own, lowered_floor(floor_of(tops[count:]), tops[:count][own.answerable])
@@ -153,7 +130,9 @@ def without_random_questions(rankings: Rankings, count: int) -> tuple[Rankings, 
 
 def lowered_floor(floor: float, tops: NDArray[np.float64]) -> float:
     """A floor that hardly any answerable question is below, given the best score of each, (Q,): see `LOST`."""
-    return float(min(floor, np.quantile(tops, LOST))) if len(tops) else floor
+    if len(tops):
+        return float(min(floor, np.quantile(tops, LOST)))
+    return floor
 
 
 def has_a_wording_left(dataset: Dataset) -> NDArray[np.bool_]:
@@ -164,17 +143,24 @@ def has_a_wording_left(dataset: Dataset) -> NDArray[np.bool_]:
     the COVID-19 FAQ), and say nothing of how sure an answer is. A question without an answer counts as users' own,
     unless no other is left.
     """
-    is_usable = []
+    is_usable: list[bool] = []
     for question in dataset.questions:
         question_forms = set(question_keys(question.text))
-        wordings = chain.from_iterable(dataset.answers[row].wordings for row in question.positives)
-        is_other = [question_forms.isdisjoint(question_keys(wording)) for wording in wordings]
+        is_other: list[bool] = []
+        for row in question.positives:
+            for wording in dataset.answers[row].wordings:
+                is_other.append(question_forms.isdisjoint(question_keys(wording)))
         is_usable.append(any(is_other) or not is_other)
     kept = np.array(is_usable, dtype=bool)
-    is_answerable = np.array([bool(question.positives) for question in dataset.questions], dtype=bool)
+    is_answerable = _is_answerable(dataset.questions)
     if is_answerable.any() and not kept[is_answerable].any():
         return np.zeros(len(kept), dtype=bool)  # those without an answer alone tell nothing of right ones
     return kept
+
+
+def _is_answerable(questions: Sequence[Question]) -> NDArray[np.bool_]:
+    """(Q,) whether each question has a right answer."""
+    return np.array([bool(question.positives) for question in questions], dtype=bool)
 
 
 def _fair(signals: Signals, right: NDArray[np.bool_]) -> Signals:
@@ -190,26 +176,34 @@ def _fair(signals: Signals, right: NDArray[np.bool_]) -> Signals:
 def _without(signals: Signals, right: NDArray[np.bool_]) -> Signals:
     """What ranks the other candidates, without the right ones."""
     rows = np.flatnonzero(~right)
-    background = signals.background
-    return Signals(
-        signals.model[rows],
-        answers=signals.answers and [*compress(signals.answers, ~right)],
-        background=None if background is None else lambda place: background(int(rows[place])),
-    )
+    answers = signals.answers and [*compress(signals.answers, ~right)]
+    background_of_all = signals.background
+    if background_of_all is None:
+        return Signals(signals.model[rows], answers=answers)
+
+    def background(place: int) -> float:
+        return background_of_all(int(rows[place]))
+
+    return Signals(signals.model[rows], answers=answers, background=background)
 
 
 def with_hidden(rankings: Rankings, share: float) -> Rankings:
     """Simulate unanswerable questions: add copies of rankings without right answers, with this share of all weight."""
-    pairs = zip(rankings.signals, rankings.right, strict=True)
-    hidden = [_without(signals, right) for signals, right in pairs if not right.all()]
-    if not hidden:
+    if not rankings.can_hide:
         raise InputError("Expected questions with wrong answers among their candidates, found only right ones.")
+    hidden: list[Signals] = []
+    for signals, right in zip(rankings.signals, rankings.right, strict=True):
+        if not right.all():
+            hidden.append(_without(signals, right))
     weight = share / (1 - share) * rankings.weights.sum() / len(hidden)
+    none_right = [np.zeros(len(signals.model), dtype=bool) for signals in hidden]
+    none_answerable = np.zeros(len(hidden), dtype=bool)
+    weights_of_hidden = np.full(len(hidden), weight)
     return Rankings(
         [*rankings.signals, *hidden],
-        [*rankings.right, *(np.zeros(len(each.model), dtype=bool) for each in hidden)],
-        np.append(rankings.answerable, np.zeros(len(hidden), dtype=bool)),
-        np.append(rankings.weights, np.full(len(hidden), weight)),
+        [*rankings.right, *none_right],
+        np.append(rankings.answerable, none_answerable),
+        np.append(rankings.weights, weights_of_hidden),
         asked=len(rankings.signals),
     )
 
@@ -237,17 +231,17 @@ class Fit:
         """
         answers = top_answers(self.calibration, rankings)
         rows = np.flatnonzero((answers.probabilities >= self.calibration.threshold(precision)) & ~answers.below)
-        rows = rows if len(rows) else np.array([np.argmax(answers.probabilities)])
+        if not len(rows):
+            rows = np.array([np.argmax(answers.probabilities)])
+        features: list[NDArray[np.float64]] = []
+        for row in rows.tolist():
+            signals = rankings.signals[row]
+            first = rule.rank(signals, calibration=self.calibration).order[0]
+            features.append(_features(signals, self.calibration, self.center)[first])
+        probabilities = answers.probabilities[rows]
         weights = answers.weights[rows] / answers.weights[rows].sum()
-        expected = float(weights @ answers.probabilities[rows])
-        firsts = [rule.rank(rankings.signals[row], calibration=self.calibration).order[0] for row in rows.tolist()]
-        features = np.stack(
-            [
-                _features(rankings.signals[row], self.calibration, self.center)[first]
-                for row, first in zip(rows.tolist(), firsts, strict=True)
-            ]
-        )
-        slopes = (weights * answers.probabilities[rows] * (1 - answers.probabilities[rows])) @ features
+        expected = float(weights @ probabilities)
+        slopes = (weights * probabilities * (1 - probabilities)) @ np.stack(features)
         error = math.sqrt(max(0.0, float(slopes @ self.covariance @ slopes)))
         return Certainty(expected, max(0.0, expected - ONE_SIDED * error))
 
@@ -279,28 +273,28 @@ def fit_with_certainty(
 
     `background` is what the entries score for questions about other matters, by default as the prior has it.
     """
-    background = prior.background if background is None and prior is not None else background
+    if background is None and prior is not None:
+        background = prior.background
     empty = Calibration(0.0, 0.0, 0.0, {}, background=background)
     center = 0.0 if background is None else background
-    best = [rule.rank(signals).order[:FITTED] for signals in rankings.signals]
-    of_each = [_features(signals, empty, center) for signals in rankings.signals]
-    features = np.concatenate([each[rows] for each, rows in zip(of_each, best, strict=True)])
-    right = np.concatenate([each[rows] for each, rows in zip(rankings.right, best, strict=True)])
-    weights = np.repeat(rankings.weights, [len(rows) for rows in best])
+    features, right, weights = _fitted_answers(rankings, empty, center)
     targets = right.astype(np.float64)
     if prior is None:
-        positive, negative = weights[right].sum(), weights[~right].sum()
+        positive = weights[right].sum()
+        negative = weights[~right].sum()
         targets = np.where(right, (positive + 1) / (positive + 2), 1 / (negative + 2))
     spread = np.append(features[:, :2].std(axis=0), 1.0)
     spread[spread < 1e-9] = 1
     scaled = features / spread  # so that one step size suits both features
-    means, precision = np.zeros(3), np.zeros(3)
+    means = np.zeros(3)
+    precision = np.zeros(3)
     if prior is not None:
         means = np.array([prior.score, prior.margin, prior.bias + prior.score * center]) * spread
         precision = 1 / np.maximum(_deviations(prior) * spread, 1e-9) ** 2
 
     def loss(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        logits, away = scaled @ parameters, parameters - means
+        logits = scaled @ parameters
+        away = parameters - means
         residual = weights * (expit(logits) - targets)
         value = (weights * (np.logaddexp(0, logits) - targets * logits)).sum() + (precision * away**2).sum() / 2
         return float(value), scaled.T @ residual + precision * away
@@ -313,8 +307,25 @@ def fit_with_certainty(
     count = len(rankings.signals) if rankings.asked is None else rankings.asked
     calibration = replace(empty, score=score, margin=margin, bias=bias - score * center, questions=count)
     answers = top_answers(calibration, rankings)
-    thresholds = {key(target): leaning(threshold(answers, target), target, count, prior) for target in precisions}
+    thresholds: dict[str, float] = {}
+    for target in precisions:
+        thresholds[key(target)] = leaning(threshold(answers, target), target, count, prior)
     return Fit(replace(calibration, thresholds=thresholds), covariance / np.outer(spread, spread), center)
+
+
+def _fitted_answers(
+    rankings: Rankings, empty: Calibration, center: float
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
+    """Of the N answers that enter the fit: (N, 3) `_features`, (N,) whether each is right, (N,) their weights."""
+    features: list[NDArray[np.float64]] = []
+    is_right: list[NDArray[np.bool_]] = []
+    counts: list[int] = []
+    for signals, right in zip(rankings.signals, rankings.right, strict=True):
+        best = rule.rank(signals).order[:FITTED]
+        features.append(_features(signals, empty, center)[best])
+        is_right.append(right[best])
+        counts.append(len(best))
+    return np.concatenate(features), np.concatenate(is_right), np.repeat(rankings.weights, counts)
 
 
 def prior_fit(prior: Calibration) -> Fit:
@@ -339,22 +350,13 @@ def _features(signals: Signals, calibration: Calibration, center: float) -> NDAr
 
     The best answer counts as the rule says (`Calibration.excess`).
     """
-    scores, order = signals.model, rule.rank(signals).order
+    scores = signals.model
+    order = rule.rank(signals).order
     leads = margins(scores, signals.answers, order)
     lowered = np.zeros(len(scores))
     if calibration.background is not None and signals.background is not None and len(order):
         lowered[order[0]] = calibration.excess(signals.background(int(order[0])))
     return np.stack([scores - lowered - center, leads - lowered, np.ones(len(scores))], axis=1)
-
-
-def top_answers(calibration: Calibration, rankings: Rankings) -> TopAnswers:
-    """The first answer of each ranking; ties keep the given order."""
-    ranked = [rule.rank(signals, calibration=calibration) for signals in rankings.signals]
-    probabilities = [each.probabilities[each.order[0]] for each in ranked if each.probabilities is not None]
-    right = [relevant[each.order[0]] for relevant, each in zip(rankings.right, ranked, strict=True)]
-    floor = -np.inf if calibration.floor is None else calibration.floor
-    below = np.array([each.scores[each.order[0]] - each.excess < floor for each in ranked])
-    return TopAnswers(np.array(probabilities), np.array(right), rankings.answerable, rankings.weights, below)
 
 
 def threshold(answers: TopAnswers, precision: float) -> float:
@@ -364,13 +366,17 @@ def threshold(answers: TopAnswers, precision: float) -> float:
     answers reach the target; if not even the most probable ones do, it is the target itself, which keeps it as well.
     """
     order = np.argsort(-answers.probabilities, kind="stable")
-    sorted_, weights = answers.probabilities[order], answers.weights[order]
-    expected = np.cumsum(weights * sorted_) / np.cumsum(weights)
-    last = np.append(sorted_[1:] < sorted_[:-1], True)  # a threshold cannot separate equal probabilities
-    reached = np.flatnonzero((expected >= precision) & last)
+    falling = answers.probabilities[order]
+    weights = answers.weights[order]
+    expected = np.cumsum(weights * falling) / np.cumsum(weights)
+    is_last = np.append(falling[1:] < falling[:-1], True)  # a threshold cannot separate equal probabilities
+    reached = np.flatnonzero((expected >= precision) & is_last)
     if not len(reached):
         return precision
-    return 0.0 if reached[-1] == len(order) - 1 else float(sorted_[reached[-1]])
+    lowest = reached[-1]
+    if lowest == len(order) - 1:
+        return 0.0
+    return float(falling[lowest])
 
 
 def measure(calibration: Calibration, rankings: Rankings) -> dict[str, Any]:
@@ -380,7 +386,8 @@ def measure(calibration: Calibration, rankings: Rankings) -> dict[str, Any]:
     the target precisions that are reached to the `outcome` of theirs, and "-" to that of the threshold 0.
     """
     answers = top_answers(calibration, rankings)
-    return _measured(answers, {name: outcome(answers, least) for name, least in _thresholds(calibration).items()})
+    outcomes = {name: outcome(answers, least) for name, least in _thresholds(calibration).items()}
+    return _measured(answers, outcomes)
 
 
 def cross_measure(
@@ -397,24 +404,28 @@ def cross_measure(
     Near copies (of `texts`) are fitted to together, or not at all. `None` if all questions are near copies, or if
     nothing can be hidden.
     """
+    thresholds = _thresholds(calibration)
     answers: list[TopAnswers] = []
-    leasts: dict[str, list[NDArray[np.float64]]] = {name: [] for name in _thresholds(calibration)}
+    leasts: dict[str, list[NDArray[np.float64]]] = {name: [] for name in thresholds}
     for part in parts_of(texts):
-        fitted_to, measured = rankings.of(others(part, len(texts))), rankings.of(part)
+        fitted_to = rankings.of(others(part, len(texts)))
+        measured = rankings.of(part)
         if hidden is not None:
-            if any(all(right.all() for right in each.right) for each in (fitted_to, measured)):
-                return None  # nothing can be hidden
-            fitted_to, measured = with_hidden(fitted_to, hidden), with_hidden(measured, hidden)
+            if not (fitted_to.can_hide and measured.can_hide):
+                return None
+            fitted_to = with_hidden(fitted_to, hidden)
+            measured = with_hidden(measured, hidden)
         fitted = replace(fit(fitted_to, precisions, prior), floor=calibration.floor)
         answers.append(top_answers(fitted, measured))
-        own = _thresholds(fitted)
+        own_thresholds = _thresholds(fitted)
         for name, least in leasts.items():
-            least.append(np.full(len(measured.signals), own.get(name, np.inf)))
+            least.append(np.full(len(measured.signals), own_thresholds.get(name, np.inf)))
     if not answers:
         return None
-    together = _together(answers)
-    thresholds = _thresholds(calibration)
-    outcomes = {name: outcome(together, thresholds[name], np.concatenate(least)) for name, least in leasts.items()}
+    together = TopAnswers.joined(answers)
+    outcomes: dict[str, Any] = {}
+    for name, least in leasts.items():
+        outcomes[name] = outcome(together, thresholds[name], np.concatenate(least))
     return _measured(together, outcomes)
 
 
@@ -423,50 +434,6 @@ def _thresholds(calibration: Calibration) -> dict[str, float]:
     return {"-": 0.0, **calibration.thresholds}
 
 
-def _together(answers: Sequence[TopAnswers]) -> TopAnswers:
-    names = [each.name for each in fields(TopAnswers)]
-    return TopAnswers(*(np.concatenate([getattr(part, name) for part in answers]) for name in names))
-
-
 def _measured(answers: TopAnswers, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     bins = reliability(answers)
     return {"calibration_error": calibration_error(bins), "reliability": bins, "thresholds": dict(outcomes)}
-
-
-def outcome(answers: TopAnswers, least: float, of_each: NDArray[np.float64] | None = None) -> dict[str, float | None]:
-    """The effect of returning only first answers with a probability of at least `least`, its threshold.
-
-    By cross-fitting, each question has a threshold of its own (`of_each`), and `least` is that of all.
-
-    Shares: `answered` of the questions, `none` of those that nothing is shown for, `precision` of the answered that are
-    right, `rejected` of the unanswerable ones that are not answered; `None` if there are none to be a share of.
-    """
-    reached = answers.probabilities >= (least if of_each is None else of_each)
-    kept, lost = reached & ~answers.below, ~answers.answerable
-    answered, unanswerable = answers.weights[kept].sum(), answers.weights[lost].sum()
-    return {
-        "threshold": least,
-        "answered": float(answered / answers.weights.sum()),
-        "none": float(answers.weights[answers.below].sum() / answers.weights.sum()),
-        "precision": float(answers.weights[kept & answers.right].sum() / answered) if answered else None,
-        "rejected": float(answers.weights[~kept & lost].sum() / unanswerable) if unanswerable else None,
-    }
-
-
-def reliability(answers: TopAnswers) -> list[dict[str, float]]:
-    """The first answers in ten equally wide bins of probability, without empty ones: their `share` of all, their mean
-    `probability` and the share that is `right`."""
-    group_of = np.minimum((answers.probabilities * 10).astype(int), 9)
-    bins = []
-    for rows in (group_of == group for group in np.unique(group_of)):
-        weights = answers.weights[rows]
-        probability = np.average(answers.probabilities[rows], weights=weights)
-        right = np.average(answers.right[rows], weights=weights)
-        share = weights.sum() / answers.weights.sum()
-        bins.append({"share": float(share), "probability": float(probability), "right": float(right)})
-    return bins
-
-
-def calibration_error(bins: Sequence[Mapping[str, float]]) -> float:
-    """The mean |probability - share that is right| over the bins."""
-    return sum(group["share"] * abs(group["probability"] - group["right"]) for group in bins)

@@ -66,7 +66,11 @@ class Epoch:
     @property
     def measures(self) -> dict[str, float]:
         """The means of the better kind."""
-        return max(map(means, self.measures_each), key=lambda measures: measures["MRR"])
+        with_wordings = means(self.measures_each[0])
+        without_wordings = means(self.measures_each[1])
+        if without_wordings["MRR"] > with_wordings["MRR"]:
+            return without_wordings
+        return with_wordings
 
     def mrr(self, rows: Rows | None = None) -> float:
         """The MRR by which epochs are compared, of all questions or of some."""
@@ -122,20 +126,22 @@ class DevChoice:
     @cached_property
     def cross_fitted(self) -> CrossFitted:
         """By the parts of the questions; where there is one alone, by what all have chosen."""
+        kinds = [self.best]  # first, as its times and bytes are taken
+        kinds += [epoch for epoch in self.epochs if epoch is not self.best]
+        places = {epoch.number: place for place, epoch in enumerate(kinds)}
         total = len(self.best.evaluation_set.questions)
-        chosen = [self.best] * total
+        chosen = [self.best.number] * total
         weights = [self.weights] * total
         for part in self.parts:
             fitted_to = others(part, total)
             epoch = _best(self.epochs, fitted_to)
             fitted = epoch.weights(fitted_to)
             for row in part.tolist():
-                chosen[row] = epoch
+                chosen[row] = epoch.number
                 weights[row] = fitted
-        kinds = [self.best, *(epoch for epoch in self.epochs if epoch is not self.best)]
-        places = {epoch.number: place for place, epoch in enumerate(kinds)}
-        scores = chosen_of([epoch.scores for epoch in kinds], [places[epoch.number] for epoch in chosen])
-        return CrossFitted(scores, weights, [epoch.number for epoch in chosen])
+        places_of_chosen = [places[number] for number in chosen]
+        scores = chosen_of([epoch.scores for epoch in kinds], places_of_chosen)
+        return CrossFitted(scores, weights, chosen)
 
     def report(self) -> EvaluationReport:
         """The cross-fitted measures; what helps in the weights of all questions has a row."""

@@ -70,11 +70,14 @@ def evaluate(
     exact = np.array([rows.any() for rows in evaluation_set.exact])
     is_known = exact if seen is None else exact | np.array(seen)
     near_wording = near_known_wordings(evaluation_set.dataset, texts)
+    is_near = is_known | near_wording
+    if near is not None:
+        is_near |= np.array(near)
     report = replace(
         evaluation_set.report(ranker, on_progress),
         match=match,
         known=is_known,
-        near=is_known | near_wording if near is None else is_known | near_wording | np.array(near),
+        near=is_near,
         warnings=[*easy_warnings(evaluation_set.dataset, seen), *chosen_warnings(ranker, texts)],
     )
     if earlier is None:
@@ -118,13 +121,18 @@ def changes(evaluation_set: EvaluationSet, before: EvaluationReport, after: Eval
     gains = after.model_each["MRR"] - before.model_each["MRR"]
 
     def largest(gains: np.ndarray) -> list[dict[str, Any]]:
-        rows = [row for row in np.argsort(-gains, kind="stable")[:SHOWN] if gains[row] > 0]
-        return [_change(evaluation_set, before, after, row) for row in rows]
+        listed: list[dict[str, Any]] = []
+        for row in np.argsort(-gains, kind="stable")[:SHOWN]:
+            if gains[row] > 0:
+                listed.append(_change(evaluation_set, before, after, row))
+        return listed
 
-    fused = before.fusion_each or before.model_each, after.fusion_each or after.model_each
+    fusion = None
+    if before.fusion_each or after.fusion_each:
+        fusion = _differences(before.fusion_each or before.model_each, after.fusion_each or after.model_each)
     return {
         "model": _differences(before.model_each, after.model_each),
-        "fusion": _differences(*fused) if before.fusion_each or after.fusion_each else None,
+        "fusion": fusion,
         "new": _new_differences(before, after),
         "better": int((gains > 0).sum()),
         "worse": int((gains < 0).sum()),
@@ -165,7 +173,11 @@ def _change(asked: EvaluationSet, before: EvaluationReport, after: EvaluationRep
     """The rank of the first right answer of a question, from 1, the mean among equal scores; the first answers."""
     rankings = (before.rankings[row], after.rankings[row])
     pool = asked.pools[row]
-    ranks = [Levels.of(-ranking.levels, asked.right[row]).first_rank() for ranking in rankings]
-    first = [asked.dataset.answers[pool[ranking.order[0]]].text for ranking in rankings]
+    ranks: list[float | None] = []
+    first_answers: list[str] = []
+    for ranking in rankings:
+        ranks.append(Levels.of(-ranking.levels, asked.right[row]).first_rank())
+        first_row = pool[ranking.order[0]]
+        first_answers.append(asked.dataset.answers[first_row].text)
     names = ("question", "rank_before", "rank_after", "first_before", "first_after")
-    return dict(zip(names, (asked.questions[row].text, *ranks, *first), strict=True))
+    return dict(zip(names, (asked.questions[row].text, *ranks, *first_answers), strict=True))

@@ -178,12 +178,27 @@ class EvaluationReport:
 
     def as_json(self) -> dict[str, Any]:
         """The means, times and, if there is one, the comparison as basic types."""
-        measures = "n_questions model without_wordings bm25 fusion n_known"
-        costs = "encode_seconds seconds_per_question candidates bm25_language"
-        new = {name: self.new(getattr(self, f"{name}_each")) for name in ("model", "bm25", "fusion")}
-        numbers = {name: getattr(self, name) for name in f"{measures} {costs}".split()}
-        numbers |= {"new": new, "n_near": self.n_near, "kinds": self.kinds(), "headline": self.headline}
-        numbers |= {"warnings": list(self.warnings)}
+        numbers: dict[str, Any] = {
+            "n_questions": self.n_questions,
+            "model": self.model,
+            "without_wordings": self.without_wordings,
+            "bm25": self.bm25,
+            "fusion": self.fusion,
+            "n_known": self.n_known,
+            "encode_seconds": self.encode_seconds,
+            "seconds_per_question": self.seconds_per_question,
+            "candidates": self.candidates,
+            "bm25_language": self.bm25_language,
+            "new": {
+                "model": self.new(self.model_each),
+                "bm25": self.new(self.bm25_each),
+                "fusion": self.new(self.fusion_each),
+            },
+            "n_near": self.n_near,
+            "kinds": self.kinds(),
+            "headline": self.headline,
+            "warnings": list(self.warnings),
+        }
         earlier = self.comparison
         if earlier is None:
             return numbers

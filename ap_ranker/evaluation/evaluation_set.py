@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ap_ranker.data.dataset import Dataset, answerable
+from ap_ranker.data.dataset import Dataset, Question, answerable
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.metrics import means, measure_each
@@ -63,8 +62,9 @@ class EvaluationSet:
         """The same candidates beside BM25 of another language, for the fusion of a checkpoint trained with that."""
         if language == self.language:
             return self
-        pairs = zip(self.questions, self.pools, strict=True)
-        questions = [replace(question, candidates=rows) for question, rows in pairs]
+        questions: list[Question] = []
+        for question, rows in zip(self.questions, self.pools, strict=True):
+            questions.append(replace(question, candidates=rows))
         return EvaluationSet(replace(self.dataset, questions=questions), as_new=self.as_new, language=language)
 
     @property
@@ -75,8 +75,11 @@ class EvaluationSet:
     @cached_property
     def bm25_scores(self) -> list[np.ndarray]:
         """BM25's scores of each question's candidates."""
-        pairs = zip(self.questions, self.pools, strict=True)
-        return [self._index.scores(question.text)[list(rows)].astype(np.float64) for question, rows in pairs]
+        scores: list[np.ndarray] = []
+        for question, rows in zip(self.questions, self.pools, strict=True):
+            of_all = self._index.scores(question.text)
+            scores.append(of_all[list(rows)].astype(np.float64))
+        return scores
 
     @cached_property
     def exact(self) -> list[np.ndarray]:
@@ -94,7 +97,10 @@ class EvaluationSet:
     @cached_property
     def right(self) -> list[np.ndarray]:
         """Which candidates of each question are right answers."""
-        return [np.isin(rows, question.positives) for rows, question in zip(self.pools, self.questions, strict=True)]
+        right: list[np.ndarray] = []
+        for question, rows in zip(self.questions, self.pools, strict=True):
+            right.append(np.isin(rows, question.positives))
+        return right
 
     @cached_property
     def bm25_each(self) -> dict[str, np.ndarray]:
@@ -138,9 +144,12 @@ class EvaluationSet:
         self, scores: CandidateScores, weights: Weights | Sequence[Weights], calibration: Calibration | None = None
     ) -> list[Ranking]:
         """Rank each question's candidates, as a search does; by the same weights, or by each question's own."""
-        of_each = [weights] * len(self.questions) if isinstance(weights, Weights) else weights
-        pairs = zip(self.signals(scores), of_each, strict=True)
-        return [rank(signals, own, calibration) for signals, own in pairs]
+        if isinstance(weights, Weights):
+            weights = [weights] * len(self.questions)
+        rankings: list[Ranking] = []
+        for signals, own_weights in zip(self.signals(scores), weights, strict=True):
+            rankings.append(rank(signals, own_weights, calibration))
+        return rankings
 
     def informative(
         self, scores: CandidateScores, rows: NDArray[np.int64] | None = None
@@ -196,12 +205,14 @@ class EvaluationSet:
         of_each: Sequence[Weights] | None = None,
     ) -> EvaluationReport:
         """As `report`, from known scores of this set's candidates; `of_each` question by weights of its own."""
-        of_each = [weights] * len(self.questions) if of_each is None else of_each
+        if of_each is None:
+            of_each = [weights] * len(self.questions)
         rankings = self.rank(scores, [replace(own, bm25=0.0) for own in of_each])
         served = self.rank(scores, of_each, calibration)
         alone = None
         if weights.wording and scores.wordings:
-            alone = means(self.measured([rank(signals, ALONE) for signals in scores.signals]))
+            rankings_alone = [rank(signals, ALONE) for signals in scores.signals]
+            alone = means(self.measured(rankings_alone))
         return EvaluationReport(
             dataset=self.dataset,
             unanswerable=len(self.dataset.questions) - len(self.questions),
@@ -219,6 +230,7 @@ class EvaluationSet:
         )
 
     def _choose_candidates(self, retriever: Ranker | None) -> tuple[list[tuple[int, ...]], str]:
+        """The candidates of each question, as rows of the answers, and how they were chosen, in words."""
         pools = [question.candidates for question in self.questions if question.candidates is not None]
         if len(pools) == len(self.questions):
             return pools, f"given with the data, {sum(map(len, pools)) / len(pools):.0f} per question"
@@ -233,8 +245,10 @@ class EvaluationSet:
             for place, vector in enumerate(asked):
                 pools[place] = tuple(dict.fromkeys((*pools[place], *_best(vectors @ vector))))
             chosen += f" and the {CANDIDATES} best by the model's vectors"
-        pairs = zip(pools, self.questions, strict=True)
-        recall = np.mean([not set(question.positives).isdisjoint(rows) for rows, question in pairs])
+        has_right: list[bool] = []
+        for question, rows in zip(self.questions, pools, strict=True):
+            has_right.append(not set(question.positives).isdisjoint(rows))
+        recall = np.mean(has_right)
         return pools, f"{chosen} of {total} answers, with a right one for {recall:.1%} of the questions"
 
 
@@ -248,14 +262,20 @@ def easy_warnings(dataset: Dataset, seen: Sequence[bool] | None) -> list[str]:
     for question in dataset.questions:
         total += len(dataset.answers if question.candidates is None else question.candidates)
     mean = total / max(1, len(dataset.questions))
-    few = f"only {mean:.0f} candidates per question: a search has more to choose from and is harder than this."
+    warnings: list[str] = []
     if dataset.own_answers:
-        few = (
+        warnings.append(
             f"the candidates were only the {len(dataset.answers):,} answers of {dataset.name}. If the FAQ has others, "
             "a search is harder than this: name the FAQ with --answers FAQ.csv."
         )
-    seen_warning = f"it is unknown whether questions were seen in training: the checkpoint has no {TRAINED_QUESTIONS}."
-    if seen is not None:
-        seen_warning = f"{sum(seen):,} of the {len(seen):,} questions were seen in training, which makes them easy."
-    is_true = [dataset.own_answers or mean < 20, seen is None or any(seen)]
-    return [*compress([few, seen_warning], is_true)]
+    elif mean < 20:
+        warnings.append(
+            f"only {mean:.0f} candidates per question: a search has more to choose from and is harder than this."
+        )
+    if seen is None:
+        warnings.append(
+            f"it is unknown whether questions were seen in training: the checkpoint has no {TRAINED_QUESTIONS}."
+        )
+    elif any(seen):
+        warnings.append(f"{sum(seen):,} of the {len(seen):,} questions were seen in training, which makes them easy.")
+    return warnings

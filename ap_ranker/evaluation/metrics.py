@@ -78,7 +78,8 @@ class Levels:
         """The expected nDCG of the first `depth`, given the number of right answers, found or not."""
         level, rank = self._places()
         gains = (self.right / self.sizes)[level][:depth]
-        ideal = (1 / np.log2(np.arange(2, min(n_right, depth) + 2))).sum()
+        ranks_at_best = np.arange(1, min(n_right, depth) + 1)
+        ideal = (1 / np.log2(ranks_at_best + 1)).sum()
         if n_right:
             return float((gains / np.log2(rank[:depth] + 1)).sum() / ideal)
         return 0.0
@@ -109,8 +110,11 @@ def measure(scores: ArrayLike, right: ArrayLike, n_right: int) -> dict[str, floa
 
 def measure_each(questions: Iterable[tuple[ArrayLike, ArrayLike, int]]) -> dict[str, NDArray[np.float64]]:
     """Each measure's (Q,) values, given the arguments of `measure` for Q questions."""
-    measured = [measure(*question) for question in questions]
-    return {name: np.array([values[name] for values in measured]) for name in MEASURES}
+    values_of: dict[str, list[float]] = {name: [] for name in MEASURES}
+    for scores, right, n_right in questions:
+        for name, value in measure(scores, right, n_right).items():
+            values_of[name].append(value)
+    return {name: np.array(values) for name, values in values_of.items()}
 
 
 def means(values: Mapping[str, np.ndarray]) -> dict[str, float]:

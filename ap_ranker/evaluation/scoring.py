@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -15,6 +15,7 @@ from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.models.base import States
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.ranking.rule import Signals
+from ap_ranker.ranking.text_encoder import to_array
 from ap_ranker.ranking.wordings import WordingVectors
 from ap_ranker.text.reading import question_keys
 
@@ -39,8 +40,11 @@ class CandidateScores:
     def signals(self) -> list[Signals]:
         """What the rule of ranking needs of each question, without BM25's scores."""
         nothing: list[None] = [None] * len(self.by_question)
+        signals: list[Signals] = []
         columns = zip(self.by_question, self.cosines or nothing, self.wordings or nothing, strict=True)
-        return [Signals(np.asarray(model, dtype=np.float64), own, wordings) for model, own, wordings in columns]
+        for scores, cosines, wordings in columns:
+            signals.append(Signals(np.asarray(scores, dtype=np.float64), cosines, wordings))
+        return signals
 
 
 def chosen_of(epochs: Sequence[CandidateScores], chosen: Sequence[int]) -> CandidateScores:
@@ -75,7 +79,8 @@ def score_candidates(
     started = time.perf_counter()
     texts = [question.text for question in questions]
     starts = range(0, len(texts), BATCH_SIZE)
-    question_states = States.stack([ranker.encode_questions(texts[start : start + BATCH_SIZE]) for start in starts])
+    batches_of_questions = [ranker.encode_questions(texts[start : start + BATCH_SIZE]) for start in starts]
+    question_states = States.stack(batches_of_questions)
     question_vectors = ranker.model.text_vectors(question_states)
     sizes = [len(rows) for rows in candidates]
     question_of = np.repeat(np.arange(len(candidates)), sizes)
@@ -91,17 +96,19 @@ def score_candidates(
     order = list(uses)
     done = 0
     on_progress(0, len(order))
-    for batch, states in ranker.answer_states([dataset.answers[row].text for row in order], rounded=True):
+    answer_texts = [dataset.answers[row].text for row in order]
+    for batch, states in ranker.answer_states(answer_texts, rounded=True):
         match_started = time.perf_counter()
         used = [uses[order[row]] for row in batch]
         places = np.concatenate(used)
         rows = torch.from_numpy(question_of[places])
-        columns = torch.arange(len(batch)).repeat_interleave(torch.tensor([len(own_places) for own_places in used]))
-        scores[places] = ranker.model.match_pairs(question_states, states, rows, columns).float().cpu().numpy()
+        n_uses = torch.tensor([len(own_places) for own_places in used])
+        columns = torch.arange(len(batch)).repeat_interleave(n_uses)
+        scores[places] = to_array(ranker.model.match_pairs(question_states, states, rows, columns))
         matching += time.perf_counter() - match_started
         vectors = ranker.model.text_vectors(states)
         if question_vectors is not None and vectors is not None:
-            cosines[places] = (question_vectors @ vectors.T)[rows, columns].float().cpu().numpy()
+            cosines[places] = to_array((question_vectors @ vectors.T)[rows, columns])
         n_bytes += ranker.quantize(states, ranker.stored_dtype).nbytes
         done += len(batch)
         on_progress(done, len(order))
@@ -109,7 +116,7 @@ def score_candidates(
     ends = np.cumsum(sizes)[:-1]
     vectors_of_questions = None
     if question_vectors is not None:
-        vectors_of_questions = question_vectors.float().cpu().numpy()
+        vectors_of_questions = to_array(question_vectors)
     return CandidateScores(
         by_question=np.split(scores, ends),
         encode_seconds=encode_seconds,
@@ -118,6 +125,15 @@ def score_candidates(
         cosines=None if question_vectors is None else np.split(cosines, ends),
         question_vectors=vectors_of_questions,
     )
+
+
+def _without_asked(wordings: Sequence[str], asked: Collection[str]) -> tuple[str, ...]:
+    """The wordings of an entry without those that are a question, given as the keys of its forms."""
+    other_wordings: list[str] = []
+    for wording in wordings:
+        if set(question_keys(wording)).isdisjoint(asked):
+            other_wordings.append(wording)
+    return tuple(other_wordings)
 
 
 def score_wordings(
@@ -149,11 +165,13 @@ def score_wordings(
     seconds = 0.0
     results: list[np.ndarray] = []
     for question, vector, rows in zip(questions, scores.question_vectors, candidates, strict=True):
-        lists = [dataset.answers[row].wordings for row in rows]
         asked = {*question_keys(question.text)}
-        if not asked.isdisjoint(wording_keys):  # a question never meets its own text
-            for place, texts in enumerate(lists):
-                lists[place] = tuple(text for text in texts if asked.isdisjoint(question_keys(text)))
+        is_wording = not asked.isdisjoint(wording_keys)
+        lists: list[tuple[str, ...]] = []
+        for row in rows:
+            own_wordings = dataset.answers[row].wordings
+            # A question never meets its own text.
+            lists.append(_without_asked(own_wordings, asked) if is_wording else own_wordings)
         started = time.perf_counter()
         results.append(vectors.best(vector, lists, ranker.embed_questions)[0].astype(np.float64))
         seconds += time.perf_counter() - started

@@ -27,9 +27,13 @@ def randomisation_test(first: np.ndarray, second: np.ndarray, seed: int = 1) -> 
     """Two-sided p-value of Fisher's paired randomisation test (Smucker, Allan & Carterette 2007)."""
     if len(first) < 2 or np.array_equal(first, second):
         return 1.0  # with one question, the swapped difference is as large as the observed one
+
+    def mean_difference(x: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
+        return np.mean(x - y, axis=axis)
+
     result = permutation_test(
         (first, second),
-        lambda x, y, axis: np.mean(x - y, axis=axis),
+        mean_difference,
         permutation_type="samples",
         vectorized=True,
         n_resamples=9_999,
@@ -42,8 +46,10 @@ def randomisation_test(first: np.ndarray, second: np.ndarray, seed: int = 1) -> 
 def holm(p_values: Sequence[float]) -> list[float]:
     """p-values corrected for multiple testing (Holm 1979): those below α are significant at α together."""
     order = np.argsort(p_values, kind="stable")
+    # The smallest of m p-values is multiplied by m, the next one by m - 1; none may end below one before it.
+    multiplied = np.arange(len(order), 0, -1) * np.array(p_values)[order]
     corrected = np.zeros(len(order))
-    corrected[order] = np.maximum.accumulate(np.arange(len(order), 0, -1) * np.array(p_values)[order]).clip(max=1)
+    corrected[order] = np.maximum.accumulate(multiplied).clip(max=1)
     return list(map(float, corrected))
 
 
@@ -83,7 +89,8 @@ class Gain:
         p_values = holm([randomisation_test(ranks, bm25) for ranks in tested])
         differences: list[Difference] = []
         for ranks, p_value in zip(tested, p_values, strict=True):
-            differences.append(Difference(float(ranks.mean() - bm25.mean()), p_value))
+            mrr = float(ranks.mean() - bm25.mean())
+            differences.append(Difference(mrr, p_value))
         return cls(len(bm25), differences[0], None if fusion is None else differences[1], only_new)
 
     @property

@@ -71,7 +71,8 @@ def fit_weight(signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], w
 
 def _unit_of_bm25(signals: Sequence[Signals], weights: Weights) -> float:
     """The spread of the scores without BM25 over that of BM25's; 0 if one of them has none."""
-    spread = _spread(ranked_scores(question, replace(weights, bm25=0.0)) for question in signals)
+    without_bm25 = replace(weights, bm25=0.0)
+    spread = _spread(ranked_scores(question, without_bm25) for question in signals)
     added_spread = _spread(question.bm25 for question in signals if question.bm25 is not None)
     return spread / added_spread if added_spread else 0.0
 
@@ -79,7 +80,10 @@ def _unit_of_bm25(signals: Sequence[Signals], weights: Weights) -> float:
 def log_likelihood(scores: Sequence[NDArray[np.float64]], right: Sequence[NDArray[np.bool_]]) -> float:
     """That of the right answers of all questions, given the (N,) scores of each one's candidates, at the best a."""
     all_lists = _Lists.of(scores)
-    right_lists = _Lists.of([values[relevant] for values, relevant in zip(scores, right, strict=True)])
+    right_scores: list[NDArray[np.float64]] = []
+    for values, is_right in zip(scores, right, strict=True):
+        right_scores.append(values[is_right])
+    right_lists = _Lists.of(right_scores)
     scale = 1 / (_spread(scores) or 1.0)
     total = -np.inf
     for _ in range(_STEPS):

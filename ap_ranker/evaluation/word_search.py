@@ -30,8 +30,8 @@ class SynonymPreview:
 def preview(data: Dataset, synonyms: Synonyms) -> SynonymPreview:
     """Search the questions of a data set without and with synonyms, among all of its answers."""
     index = BM25(data.answer_texts, language=synonyms.language)
-    moved = []
-    reciprocal = []
+    moved: list[tuple[float, tuple[str, float, float]]] = []  # how far it moves, and what is told of it
+    reciprocal: list[list[float]] = []
     concerned = 0
     for question in data.answerable:
         forms = synonyms.searched(question.text)
@@ -44,7 +44,8 @@ def preview(data: Dataset, synonyms: Synonyms) -> SynonymPreview:
         if before != after:
             distance = abs(reciprocal[-1][1] - reciprocal[-1][0])
             moved.append((distance, (question.text, before, after)))
-    mrr, new_mrr = np.array(reciprocal).reshape(-1, 2).mean(axis=0).tolist()
+    pairs = np.array(reciprocal).reshape(-1, 2)
+    mrr, new_mrr = pairs.mean(axis=0).tolist()
     moved.sort(key=lambda pair: -pair[0])
     return SynonymPreview(len(reciprocal), concerned, (mrr, new_mrr), [change for _, change in moved])
 

@@ -7,8 +7,8 @@ import sys
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
-from functools import cache, cached_property
-from itertools import chain, islice
+from functools import cache, cached_property, partial
+from itertools import chain
 from math import log
 from numbers import Real
 from pathlib import Path
@@ -90,9 +90,8 @@ class BM25:
         vocabulary: dict[str, int] = {}
         rows: list[array[int]] = []
         for text in texts:
-            rows.append(
-                array("i", [vocabulary.setdefault(term, len(vocabulary)) for term in text_terms(text, language)])
-            )
+            numbers = [vocabulary.setdefault(term, len(vocabulary)) for term in text_terms(text, language)]
+            rows.append(array("i", numbers))
         self._size = len(rows)
         self._index: bm25s.BM25 | None = None
         if vocabulary:
@@ -134,7 +133,8 @@ class BM25:
         total = 0.0
         for word in read_words(words, self.language):
             ways = ways_of(word, self.language, self._index.vocab_dict)
-            total += max((sum(map(self._idf, form)) for form in chain.from_iterable(ways)), default=0.0)
+            weights_of_forms = [sum(map(self._idf, form)) for form in chain.from_iterable(ways)]
+            total += max(weights_of_forms, default=0.0)
         return total
 
     def _idf(self, term: str) -> float:
@@ -155,18 +155,30 @@ class BM25:
         vocabulary = {}
         if self._index is not None:
             vocabulary = self._index.vocab_dict
-        read = [ways_of(word, self.language, vocabulary) for word in asked]
-        known_ways = [ways for ways in read if ways]
-        n_unknown = len(read) - len(known_ways)
+        known_words: list[list[list[Form]]] = []  # the ways of each
+        for word in asked:
+            ways = ways_of(word, self.language, vocabulary)
+            if ways:
+                known_words.append(ways)
+        n_unknown = len(asked) - len(known_words)
         if n_unknown:
-            known_ways += self._guessed(question, vocabulary, is_run=n_unknown >= len(known_ways))
-        if self._index is None or not known_ways:
+            known_words += self._guessed(question, vocabulary, is_run=n_unknown >= len(known_words))
+        if self._index is None or not known_words:
             return np.zeros(self._size, dtype=np.float32)
-        several = [ways for ways in known_ways if len(ways) > 1 or len(ways[0]) > 1]
-        single = [ways for ways in known_ways if len(ways) == len(ways[0]) == 1]
-        scores = self._sum((term for ways in single for term in ways[0][0]), factors)
+        single_terms: list[str] = []  # of the words with one form, whose scores are added up together
+        several: list[list[list[Form]]] = []
+        for ways in known_words:
+            if len(ways) == len(ways[0]) == 1:
+                single_terms += ways[0][0]
+            else:
+                several.append(ways)
+        scores = self._sum(single_terms, factors)
         for ways in several:
-            best = np.stack([np.maximum.reduce([self._sum(form, factors) for form in way]) for way in ways])
+            scores_of_ways: list[np.ndarray] = []
+            for way in ways:
+                scores_of_forms = [self._sum(form, factors) for form in way]
+                scores_of_ways.append(np.maximum.reduce(scores_of_forms))
+            best = np.stack(scores_of_ways)
             scores = scores + (1 - TIE_BREAKER) * best.max(axis=0) + TIE_BREAKER * best.sum(axis=0)
         return scores * np.float32(length_factor(asked))
 
@@ -182,10 +194,14 @@ class BM25:
             meant = self._consonants.meant(written)
             if meant:
                 guessed.append([[(term,) for term in meant]])
-            pieces = pieces_of(written, lambda part: self._is_known(part, vocabulary), _function_words())
-            for piece in pieces if is_run else ():
-                guessed += [ways_of(word, self.language, vocabulary) for word in read_words(piece, self.language)]
-        return [ways for ways in guessed if ways]
+            if not is_run:
+                continue
+            for piece in pieces_of(written, partial(self._is_known, vocabulary=vocabulary), _function_words()):
+                for word in read_words(piece, self.language):
+                    ways = ways_of(word, self.language, vocabulary)
+                    if ways:
+                        guessed.append(ways)
+        return guessed
 
     def _is_known(self, written: str, vocabulary: Mapping[str, int]) -> bool:
         forms = chain.from_iterable(read_words(written, self.language))
@@ -227,7 +243,8 @@ class BM25:
 
 def asked_words(question: str, language: str | None) -> list[Word]:
     """The words of a question, each as often as it counts; a question that repeats itself is read once."""
-    return list(_counted(read_words(without_repetition(question), language)))
+    words = read_words(without_repetition(question), language)
+    return list(_counted(words))
 
 
 def length_factor(asked: Iterable[Word]) -> float:
@@ -249,22 +266,30 @@ def ways_of(word: Word, language: str | None, vocabulary: Container[str]) -> lis
         if known_terms:
             ways[len(form)][known_terms] = None
     if not ways and language in COMPOUNDING:
-        ends = dict.fromkeys(tuple(_ends_of(compound, vocabulary)) for compound in compounds_of(word))
-        ends.pop((), None)
+        ends: dict[Form, None] = {}
+        for compound in compounds_of(word):
+            ends_of_compound = tuple(_ends_of(compound, vocabulary))
+            if ends_of_compound:
+                ends[ends_of_compound] = None
         return [[*ends]] if ends else []
     return [list(forms) for forms in ways.values()]
 
 
 def compounds_of(word: Word) -> list[str]:
     """The forms of a word that are one term of letters, of which known words may be a part."""
-    terms = [form[0] for form in word if len(form) == 1]
-    return [term for term in terms if len(term) <= LONGEST_COMPOUND and term.isalpha()]
+    compounds: list[str] = []
+    for form in word:
+        if len(form) == 1 and len(form[0]) <= LONGEST_COMPOUND and form[0].isalpha():
+            compounds.append(form[0])
+    return compounds
 
 
 def parts_of(compound: str) -> list[str]:
     """Whatever a compound may begin or end with, if it is known."""
     lengths = range(SHORTEST_PART, len(compound))
-    return [compound[:length] for length in lengths] + [compound[-length:] for length in lengths]
+    beginnings = [compound[:length] for length in lengths]
+    ends = [compound[-length:] for length in lengths]
+    return beginnings + ends
 
 
 def text_terms(text: str, language: str | None) -> list[str]:
@@ -274,14 +299,17 @@ def text_terms(text: str, language: str | None) -> list[str]:
 
 def _ends_of(compound: str, vocabulary: Container[str]) -> Iterator[str]:
     """The longest known words that a compound begins and ends with, if any; they do not overlap."""
-    shortest = SHORTEST_PART
     length = len(compound)
-    start = next((end for end in range(length - 1, shortest - 1, -1) if compound[:end] in vocabulary), 0)
-    if start:
-        yield compound[:start]
-    yield from islice(
-        (compound[at:] for at in range(start or 1, length - shortest + 1) if compound[at:] in vocabulary), 1
-    )
+    start = 0
+    for end in range(length - 1, SHORTEST_PART - 1, -1):
+        if compound[:end] in vocabulary:
+            yield compound[:end]
+            start = end
+            break
+    for place in range(start or 1, length - SHORTEST_PART + 1):
+        if compound[place:] in vocabulary:
+            yield compound[place:]
+            return
 
 
 def _load_bm25s() -> Any:
@@ -316,19 +344,22 @@ def shared_words(question: str, text: str, language: str | None = None) -> list[
 def _by_form(text: str, language: str | None) -> Mapping[Form, list[tuple[int, str]]]:
     """The different words of a text, each with its number, that have each form."""
     words: defaultdict[Form, list[tuple[int, str]]] = defaultdict(list)
-    for row in enumerate(dict.fromkeys([*surface_words(text), *joined_words(text)])):
+    for number, word in enumerate(dict.fromkeys([*surface_words(text), *joined_words(text)])):
         # Of Chinese, these are single characters, of which most are parts of other words, too.
-        if row[1] not in _function_words() or "\u3000" < row[1] < "\ua000":
-            for form in chain.from_iterable(_text_words(row[1], language)):
-                words[form].append(row)
+        if word not in _function_words() or "\u3000" < word < "\ua000":
+            for form in chain.from_iterable(_text_words(word, language)):
+                words[form].append((number, word))
     return words
 
 
 @cache
 def _function_words() -> frozenset[str]:
     """Of all languages that the library has a list of."""
-    lists = vars(_load_bm25s().stopwords).items()
-    return frozenset(chain.from_iterable(words for name, words in lists if name.startswith("STOPWORDS_")))
+    function_words: set[str] = set()
+    for name, words in vars(_load_bm25s().stopwords).items():
+        if name.startswith("STOPWORDS_"):
+            function_words.update(words)
+    return frozenset(function_words)
 
 
 def check_parameters(k1: float, b: float = B) -> None:
@@ -344,10 +375,8 @@ def _text_words(text: str, language: str | None) -> list[Word]:
     words = read_words(text, language)
     if language != "turkish":
         return words
-    return [
-        as_written + dotted
-        for as_written, dotted in zip(words, read_words(text.translate(_DOTTED), language), strict=True)
-    ]
+    dotted_words = read_words(text.translate(_DOTTED), language)
+    return [as_written + dotted for as_written, dotted in zip(words, dotted_words, strict=True)]
 
 
 def _terms(words: list[Word]) -> Iterator[str]:

@@ -81,7 +81,10 @@ class Statistics:
         terms = [term for term in asked.terms if self.frequencies[term]]
         if not terms or not texts:
             return [0.0] * len(texts)
-        counts = np.array([[text.counts.get(term, 0) for term in terms] for text in texts], dtype=np.float64)
+        counts_of_texts: list[list[int]] = []
+        for text in texts:
+            counts_of_texts.append([text.counts.get(term, 0) for term in terms])
+        counts = np.array(counts_of_texts, dtype=np.float64)
         lengths = np.array([text.length for text in texts], dtype=np.float64)
         factors = k1 * (1 - b + b * lengths / (self.mean_length or 1))
         frequencies = np.array([self.frequencies[term] for term in terms], dtype=np.float64)

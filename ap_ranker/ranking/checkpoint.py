@@ -177,9 +177,11 @@ def round_as_stored(weights: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
     halves: dict[str, Tensor] = {}
     with torch.no_grad():
         for name, value in weights:
-            if name.startswith(BACKBONE) and value.dim() > 1 and is_finite(half := value.half()):
-                value.copy_(half)
-                halves[name] = half
+            if name.startswith(BACKBONE) and value.dim() > 1:
+                half = value.half()
+                if is_finite(half):
+                    value.copy_(half)
+                    halves[name] = half
     return halves
 
 
@@ -239,10 +241,12 @@ def find_checkpoint(source: str | Path, token: str | None = None) -> Path:
         advice = "Train one with: ap-ranker train DATA --output DIR. Without questions: ap-ranker init"
         folder = download("checkpoint", str(source), HUB_FILES, advice, token)
     if not is_checkpoint(folder):
-        files = ["a file"] if folder.is_file() else sorted(file.name for file in folder.iterdir())
+        content = ["a file"]
+        if not folder.is_file():
+            content = sorted(file.name for file in folder.iterdir())
         raise InputError(
             f"{source}: expected a checkpoint ({CONFIG}, {WEIGHTS}, {TOKENIZER}), the folder that `ap-ranker train` "
-            f"wrote, found {', '.join(files) or 'an empty folder'}."
+            f"wrote, found {', '.join(content) or 'an empty folder'}."
         )
     return folder
 
@@ -252,8 +256,8 @@ def read_checkpoint_config(folder: Path) -> CheckpointConfig:
     path = folder / CONFIG
     values = read_json_file(path)
     if not isinstance(values, dict):
-        found = f"found {one_line(repr(values), 80)}"
-        raise InputError(f"{path}: expected the configuration of an ap-ranker checkpoint, {found}.")
+        content = one_line(repr(values), 80)
+        raise InputError(f"{path}: expected the configuration of an ap-ranker checkpoint, found {content}.")
     if "model_type" in values:  # transformers' own
         raise InputError(
             f"{path}: expected a checkpoint of ap-ranker, found an encoder. To make a checkpoint of it: "
@@ -269,13 +273,13 @@ def read_checkpoint_config(folder: Path) -> CheckpointConfig:
         advice = "Update ap-ranker."
         if isinstance(version, int) and version < expected:
             advice = f"The model has changed since: ap-ranker train DATA --model {model} --output {folder} --overwrite"
-        found = one_line(repr(version), 80)
-        raise InputError(f"{path}: expected format version {expected}, found {found}. {advice}")
+        written_version = one_line(repr(version), 80)
+        raise InputError(f"{path}: expected format version {expected}, found {written_version}. {advice}")
     for name in ("calibration", "prior"):
-        if isinstance(fits := values.get(name), dict):
-            values[name] = {
-                kind: read_fields(Calibration, fit, f"{path}: {one_line(kind, 40)}") for kind, fit in fits.items()
-            }
+        fits = values.get(name)
+        if isinstance(fits, dict):
+            for kind, fit in fits.items():
+                fits[kind] = read_fields(Calibration, fit, f"{path}: {one_line(kind, 40)}")
     if values.get("faq") is not None:
         values["faq"] = read_fields(FAQSketch, values["faq"], f"{path}: faq")
     if values.get("verdict") is not None:
@@ -318,7 +322,8 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTok
         if encoder is not None:
             own = _backbone(model.state_dict())
             source = read_weights(encoder, own)
-            stored |= {f"{BACKBONE}{name}": source[name] for name in own}
+            for name in own:
+                stored[f"{BACKBONE}{name}"] = source[name]
         model.load_state_dict(stored)
     return config, model.eval(), tokenizer
 
@@ -331,14 +336,17 @@ def _check_sizes(
     if linked:
         others = stored_shapes(SentenceFiles.read(linked).transformer)
     path = folder / CONFIG
-    if (config.encoder is not None) != MODELS[config.model].pretrained:
-        expected, found = ("an encoder", "none") if config.encoder is None else ("no encoder", "one")
-        raise InputError(f"{path}: expected {expected} for the model {config.model}, found {found}.")
+    is_pretrained = MODELS[config.model].pretrained
+    if is_pretrained and config.encoder is None:
+        raise InputError(f"{path}: expected an encoder for the model {config.model}, found none.")
+    if not is_pretrained and config.encoder is not None:
+        raise InputError(f"{path}: expected no encoder for the model {config.model}, found one.")
     check_numbers(config.encoder, {**shapes, **others}, path)
     encoder = config.encoder or {}
     places = {"max_tokens": "max_position_embeddings", "token ids": "vocab_size"}
     for (what, name), needed in zip(places.items(), (config.max_tokens, largest_id + 1), strict=True):
-        if isinstance(maximum := encoder.get(name), int) and needed > maximum:
+        maximum = encoder.get(name)
+        if isinstance(maximum, int) and needed > maximum:
             raise InputError(
                 f"{path}: expected {what} up to the encoder's {name}, {one_line(maximum, 40)}, found {needed}."
             )
@@ -347,8 +355,11 @@ def _check_sizes(
             model = build_model(config.model, inputs, config.options)
     except Exception as error:  # impossible sizes can raise anything
         raise InputError(f"{path}: expected a model that can be built, found: {one_line(error)}.") from error
-    own = {name: value for name, value in model.state_dict().items() if not (linked and name.startswith(BACKBONE))}
-    unequal = difference({name: tuple(value.shape) for name, value in own.items()}, shapes)
+    shapes_of_model: dict[str, tuple[int, ...]] = {}
+    for name, value in model.state_dict().items():
+        if not (linked and name.startswith(BACKBONE)):  # whose weights are those of the linked encoder
+            shapes_of_model[name] = tuple(value.shape)
+    unequal = difference(shapes_of_model, shapes)
     if unequal:
         raise InputError(
             f"{folder / WEIGHTS}: its weights do not fit {config.model} as {CONFIG} describes it ({unequal}). Take "
@@ -361,8 +372,10 @@ def trained_lines(questions: Iterable[str], before: Path | None = None) -> str:
 
     A hash a line, sorted so that their order is unknown.
     """
-    earlier_hashes = _trained(before) if before else None
-    return "".join(f"{line}\n" for line in sorted((earlier_hashes or set()).union(map(_hash, questions))))
+    hashes = set(map(_hash, questions))
+    if before:
+        hashes |= _trained(before) or set()
+    return "".join(f"{line}\n" for line in sorted(hashes))
 
 
 def find_trained(folder: Path, questions: Sequence[str], name: str = TRAINED_QUESTIONS) -> list[bool] | None:
@@ -428,8 +441,11 @@ def push(folder: Path, repo: str, *, private: bool = False) -> str:
     read_checkpoint_config(find_checkpoint(folder))
     for name in HUB_FILES:
         if (folder / name).is_symlink():  # of a stranger's checkpoint, it may lead to a file that is nobody's business
-            found = f"found a link to {(folder / name).readlink()}. Put a copy in its place (cp -L)."
-            raise InputError(f"{folder / name}: expected a file to be uploaded, {found}")
+            target = (folder / name).readlink()
+            raise InputError(
+                f"{folder / name}: expected a file to be uploaded, found a link to {target}. Put a copy in its place "
+                "(cp -L)."
+            )
     if not (folder / CARD).is_file():
         raise InputError(f"{folder}: expected a card, {CARD}, that describes the model; found none. Write one.")
 

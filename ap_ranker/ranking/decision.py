@@ -90,12 +90,14 @@ class Decider:
             ValueError: both thresholds are given.
         """
         check_limits(score_threshold, precision)
-        ranking, fused = self.rank(signals), signals.fused(self.weights)
+        ranking = self.rank(signals)
+        fused = signals.fused(self.weights)
         least = self.threshold(PRECISION if precision is None else precision, fused=fused)
         scores = self._scaled(ranking, fused=fused) if scale_score else ranking.scores
         reached = None if score_threshold is None else scores >= score_threshold
         decision = self._decision(signals, ranking, least, reached)
-        returned, kept = scores, np.ones(len(scores), bool)
+        returned = scores
+        kept = np.ones(len(scores), bool)
         exact = signals.is_exact
         if precision is not None and not offer:
             kept = exact if ranking.probabilities is None else exact | (ranking.probabilities >= least)
@@ -118,7 +120,8 @@ class Decider:
         probability = None if ranking.probabilities is None else float(ranking.probabilities[first])
         if signals.is_exact[first]:
             return Decision(Outcome.ANSWER, probability, Basis.EXACT, is_fused)
-        basis, floor = (Basis.NOTHING, self.floor) if calibration is None else (calibration.basis, calibration.floor)
+        basis = Basis.NOTHING if calibration is None else calibration.basis
+        floor = self.floor if calibration is None else calibration.floor
         if floor is not None and ranking.scores[first] - ranking.excess < floor:
             return Decision(Outcome.NONE, probability, basis, is_fused)
         is_answer = probability is not None and probability >= least
@@ -167,8 +170,8 @@ def check_limits(score_threshold: object, precision: object) -> None:
     if not (score_threshold is None or _is_number(score_threshold)):
         raise InputError(f"Expected score_threshold as a number, such as 0.5, found {score_threshold!r}.")
     if not (precision is None or (_is_number(precision) and 0 < precision < 1)):
-        found = key(precision) if _is_number(precision) else repr(precision)
-        raise InputError(f"Expected precision as a number between 0 and 1, such as 0.9, found {found}.")
+        written = key(precision) if _is_number(precision) else repr(precision)
+        raise InputError(f"Expected precision as a number between 0 and 1, such as 0.9, found {written}.")
     if score_threshold is not None and precision is not None:
         raise ValueError(f"Expected score_threshold or precision, found both: {score_threshold} and {precision}.")
 

@@ -85,9 +85,10 @@ def _copy(source: Path, target: Path) -> None:
 
 def earlier_checkpoints(folder: Path) -> list[Path]:
     """The earlier checkpoints of a folder, oldest first; without what is left of one that was being removed."""
-    checkpoints = (
-        path for path in Path(f"{folder}.earlier").glob("*") if path.name.isdecimal() and is_checkpoint(path)
-    )
+    checkpoints: list[Path] = []
+    for path in Path(f"{folder}.earlier").glob("*"):
+        if path.name.isdecimal() and is_checkpoint(path):
+            checkpoints.append(path)
     return sorted(checkpoints, key=lambda path: int(path.name))
 
 

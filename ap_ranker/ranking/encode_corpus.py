@@ -44,10 +44,15 @@ def encode_corpus(
         encodings = Encodings.begin(output, Manifest(ranker.name, ranker.fingerprint, dtype))
     process = process_number()
     processes = process_count()
-    first = {text: index for index, text in reversed(list(enumerate(texts)))}
+    first: dict[str, int] = {}  # text -> its first position, ascending
+    for index, text in enumerate(texts):
+        first.setdefault(text, index)
     # Shares are determined by position among all texts, because what is there changes while other processes write.
-    lengths = dict(zip(first.values(), encodings.lengths(list(first)), strict=True))
-    missing = sorted(index for index, length in lengths.items() if not length and index % processes == process)
+    lengths = encodings.lengths(list(first))
+    missing: list[int] = []
+    for index, length in zip(first.values(), lengths, strict=True):
+        if not length and index % processes == process:
+            missing.append(index)
     for start in range(0, len(missing), AT_ONCE):
         on_progress(start, len(missing))
         indices = missing[start : start + AT_ONCE]

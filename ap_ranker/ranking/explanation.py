@@ -39,7 +39,10 @@ class Explanation:
 def tokens_of(text: str, spans: Sequence[Span], weights: Tensor | None) -> list[Token]:
     """The tokens of a text with their (1, 1, T) weights, if it has any."""
     values = [None] * len(spans) if weights is None else weights.flatten().tolist()
-    return [Token(text[start:end], start, end, weight) for (start, end), weight in zip(spans, values, strict=True)]
+    tokens: list[Token] = []
+    for (start, end), weight in zip(spans, values, strict=True):
+        tokens.append(Token(text[start:end], start, end, weight))
+    return tokens
 
 
 def pieces(tokens: Sequence[Token]) -> Iterator[tuple[int, int, float]]:

@@ -47,22 +47,35 @@ class FAQSketch:
     @classmethod
     def of(cls, texts: Sequence[str], language: str | None = None) -> Self:
         """The sketch of a FAQ by the texts that questions are matched with, in any order; a second for 15,000."""
-        numbers = [_smallest_hashes(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH)]
-        kept = np.unique(np.concatenate(numbers))[:KEPT] if numbers else np.empty(0)
-        return cls(len(texts), language, kept.astype("<u4").tobytes().hex())
+        numbers: list[NDArray[np.uint32]] = []
+        for start in range(0, len(texts), _BATCH):
+            numbers.append(_smallest_hashes(texts[start : start + _BATCH]))
+        smallest: NDArray[np.uint32] = np.empty(0, np.uint32)
+        if numbers:
+            smallest = np.unique(np.concatenate(numbers))[:KEPT]
+        hashes = smallest.astype("<u4").tobytes().hex()
+        return cls(len(texts), language, hashes)
 
     @classmethod
     def with_language(cls, texts: Sequence[str]) -> Self:
         """The same, with the detected language, as a checkpoint keeps it."""
         return cls.of(texts, main_language(texts))
 
+    def _numbers(self) -> NDArray[np.uint32]:
+        """The hashes as numbers, ascending."""
+        return np.frombuffer(bytes.fromhex(self.hashes), "<u4")
+
     def overlap(self, other: FAQSketch) -> float:
         """The share of the smaller FAQ's texts that both have, from 0 to 1 (Szymkiewicz-Simpson), an estimate."""
-        samples = [np.frombuffer(bytes.fromhex(sketch.hashes), "<u4") for sketch in (self, other)]
+        ours = self._numbers()
+        theirs = other._numbers()
         # Beyond the last number of a full sample, nothing is known of its FAQ.
-        end = min((sample[-1] for sample in samples if len(sample) >= KEPT), default=np.uint32(0xFFFFFFFF))
-        ours = samples[0][samples[0] <= end]
-        theirs = samples[1][samples[1] <= end]
+        end = np.uint32(0xFFFFFFFF)
+        for sample in (ours, theirs):
+            if len(sample) >= KEPT:
+                end = min(end, sample[-1])
+        ours = ours[ours <= end]
+        theirs = theirs[theirs <= end]
         return len(np.intersect1d(ours, theirs)) / max(1, min(len(ours), len(theirs)))
 
     def changed_share(self, later: FAQSketch) -> float:

@@ -57,8 +57,10 @@ class LoadedCheckpoint:
     def cache(self, dtype: StateDtype, max_bytes: int | None = None) -> EncodingCache:
         """The cache of answers of this dtype and size, which all share who want it; `None`: any that is in use."""
         with _lock:
-            if max_bytes is None and (in_use := list(self._caches.values())):
-                return in_use[-1]
+            if max_bytes is None:
+                in_use = list(self._caches.values())
+                if in_use:
+                    return in_use[-1]
             key = CACHE_BYTES if max_bytes is None else max_bytes, dtype
             return self._caches.get(key) or self._caches.setdefault(key, EncodingCache(*key))
 
@@ -104,7 +106,8 @@ def load_shared(
     """The checkpoint of a folder on a device; read unless its files are held as they are, or were just `written`."""
     with _lock:
         while True:
-            key = (folder.resolve(), str(device), *(version := checkpoint_version(folder)))
+            version = checkpoint_version(folder)
+            key = (folder.resolve(), str(device), *version)
             loaded = _loaded.get(key)
             if loaded is not None:
                 return loaded

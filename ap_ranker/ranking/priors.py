@@ -30,7 +30,8 @@ from ap_ranker.ranking.rule import Basis, Calibration
 if TYPE_CHECKING:
     from ap_ranker.ranking.ranker import Ranker
 
-FILE, GENERAL = "priors.json", "general_prior.json"
+FILE = "priors.json"
+GENERAL = "general_prior.json"
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ class Prior:
 
     def calibration(self, background: float, unit: float = 1.0) -> Calibration:
         """The calibration of a FAQ with this background, g, and unit of scores, d."""
-        score, margin = self.score / unit, self.margin / unit
+        score = self.score / unit
+        margin = self.margin / unit
         floor = None if self.floor is None else background + unit * self.floor
         bias = self.bias - score * background
         return Calibration(score, margin, bias, self.thresholds, floor=floor, basis=Basis.PRIOR)
@@ -91,7 +93,10 @@ def general_prior() -> Prior:
 def languages_read_by(encoder: str) -> Sequence[str]:
     """The codes of the languages that an encoder of this name has read; empty if that is not known."""
     name = encoder.rpartition("/")[2]
-    return next((each.languages for each in _priors().values() if each.encoder == name), ())
+    for priors in _priors().values():
+        if priors.encoder == name:
+            return priors.languages
+    return ()
 
 
 def encoder_key(weights: Mapping[str, Tensor]) -> str:
@@ -102,7 +107,8 @@ def encoder_key(weights: Mapping[str, Tensor]) -> str:
     matrices = [value for name, value in weights.items() if name.startswith(BACKBONE) and value.dim() == 2]
     if not matrices:
         return ""
-    return blake2b(matrices[-1].detach().cpu().to(torch.float16).numpy().tobytes(), digest_size=8).hexdigest()
+    halves = matrices[-1].detach().cpu().to(torch.float16)
+    return blake2b(halves.numpy().tobytes(), digest_size=8).hexdigest()
 
 
 @cache
@@ -120,7 +126,11 @@ FAQs, 85 % of other matters are then below, and 5 % of what can be answered; at 
 
 def sampled(texts: Sequence[str]) -> list[int]:
     """The rows of a sample of texts: the same texts in any order of all, and mostly with one more."""
-    return sorted(range(len(texts)), key=lambda row: blake2b(texts[row].encode("utf-8", "replace")).digest())[:SAMPLE]
+
+    def hash_of(row: int) -> bytes:
+        return blake2b(texts[row].encode("utf-8", "replace")).digest()
+
+    return sorted(range(len(texts)), key=hash_of)[:SAMPLE]
 
 
 def random_scores(
@@ -132,8 +142,10 @@ def random_scores(
     are all higher or all lower.
     """
     sample = sampled(texts)
-    known = None if wordings is None else [wordings[row] for row in sample]
-    return ranker.scores_of_random_questions([texts[row] for row in sample], known)
+    wordings_of_sample = None
+    if wordings is not None:
+        wordings_of_sample = [wordings[row] for row in sample]
+    return ranker.scores_of_random_questions([texts[row] for row in sample], wordings_of_sample)
 
 
 def usual_background(scores: NDArray[np.float64]) -> float:

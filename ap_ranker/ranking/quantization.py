@@ -59,8 +59,8 @@ class QuantizedStates(StoredStates):
     def joined(cls, parts: Sequence[QuantizedStates]) -> QuantizedStates:
         """The texts of all parts."""
         lengths = np.concatenate([part.lengths for part in parts])
-        per_token = {name: torch.cat([part.per_token[name] for part in parts]) for name in parts[0].per_token}
-        per_text = {name: torch.cat([part.per_text[name] for part in parts]) for name in parts[0].per_text}
+        per_token = _joined([part.per_token for part in parts])
+        per_text = _joined([part.per_text for part in parts])
         return cls(lengths, per_token, per_text)
 
     def split(self) -> list[QuantizedStates]:
@@ -116,6 +116,14 @@ class QuantizedStates(StoredStates):
     def texts(self, device: torch.device) -> Mapping[str, Tensor]:
         """The states of whole texts in float32, which need none of the tokens' states."""
         return _restored({name: value.to(device) for name, value in self.per_text.items()})
+
+
+def _joined(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The tensors of all parts, which have the same names, one after the other."""
+    joined: dict[str, Tensor] = {}
+    for name in parts[0]:
+        joined[name] = torch.cat([tensors[name] for tensors in parts])
+    return joined
 
 
 def _of_texts(dtype: StateDtype) -> StateDtype:

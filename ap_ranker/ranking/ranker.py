@@ -27,7 +27,7 @@ from ap_ranker.ranking.loaded_checkpoints import load_shared
 from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
 from ap_ranker.ranking.rule import Numbers, Signals, Weights, rank
 from ap_ranker.ranking.stored_encodings import Encodings
-from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_number
+from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_number, to_array
 from ap_ranker.ranking.wordings import is_exact_match
 from ap_ranker.text.language_detection import LANGUAGES, main_language
 from ap_ranker.text.tokenizer import TokenBatch
@@ -128,7 +128,10 @@ class Ranker(TextEncoder):
             forms = read_trained_forms(self._loaded.folder)
         if seen is None or forms is None:
             return seen
-        return [is_seen or forms.has(text) for is_seen, text in zip(seen, questions, strict=True)]
+        is_near: list[bool] = []
+        for text, is_seen in zip(questions, seen, strict=True):
+            is_near.append(is_seen or forms.has(text))
+        return is_near
 
     def chosen_by(self, questions: Sequence[str]) -> list[bool] | None:
         """Whether each question is one that chose the checkpoint's epoch and weights; `None` as above."""
@@ -213,10 +216,14 @@ class Ranker(TextEncoder):
             first_texts: returns texts of what is searched, at most as many as it is asked for.
             warn: takes a message and the values that it names in braces, as of Haystack's logger.
         """
-        if self.config is None or (trained := self.config.faq) is None or self.knows_faq is not None:
+        if self.config is None or self.config.faq is None or self.knows_faq is not None:
             return
+        trained = self.config.faq
         with _comparing:  # the first to come; the others wait for what it finds
-            if self.knows_faq is not None or not (texts := first_texts(COMPARED)):
+            if self.knows_faq is not None:
+                return
+            texts = first_texts(COMPARED)
+            if not texts:
                 return
             # A training on the questions and answers of `split` knows the answers without the stored questions that
             # stand above them in documents.
@@ -284,11 +291,7 @@ class Ranker(TextEncoder):
             np.empty(0),
             bm25=bm25,
             exact=np.array(is_exact_match(question, wordings_of_rows), dtype=bool),
-            answers=parts
-            or [
-                (text, without_question(text, own_wordings))
-                for text, own_wordings in zip(answers, wordings_of_rows, strict=True)
-            ],
+            answers=parts or _parts_of(answers, wordings_of_rows),
         )
         if not answers:
             return signals
@@ -300,12 +303,13 @@ class Ranker(TextEncoder):
         scores, cosines = np.full((2, len(place_of)), np.nan)
         for rows, kept in self._kept_states(list(place_of), batch_size, rounded=True):
             if vector is None and self._reads(kept):
-                scores[rows] = self.model.match_stored(state, kept).float().cpu().numpy()
+                scores[rows] = to_array(self.model.match_stored(state, kept))
                 continue
             states = kept.dequantize(self.device)
-            scores[rows] = self.model.match(state, states)[0].float().cpu().numpy()
-            if vector is not None and (others := self.model.text_vectors(states)) is not None:
-                cosines[rows] = (others @ vector[0]).float().cpu().numpy()
+            scores[rows] = to_array(self.model.match(state, states)[0])
+            others = None if vector is None else self.model.text_vectors(states)
+            if vector is not None and others is not None:
+                cosines[rows] = to_array(others @ vector[0])
         n_bad = int((~np.isfinite(scores)).sum())
         if n_bad:
             raise InputError(
@@ -314,15 +318,14 @@ class Ranker(TextEncoder):
             )
         scores = scores[copies]
         cosines = cosines[copies]
-        signals = replace(
-            signals,
-            model=scores,
-            matched=[None] * len(answers),
-            background=lambda row: self.background(answers[row], wordings_of_rows[row] if compared else None),
-        )
+
+        def background(row: int) -> float:
+            return self.background(answers[row], wordings_of_rows[row] if compared else None)
+
+        signals = replace(signals, model=scores, matched=[None] * len(answers), background=background)
         if vector is None:
             return signals
-        best, texts = self.wording_vectors.best(vector[0].float().cpu().numpy(), wordings_of_rows, self.embed_wordings)
+        best, texts = self.wording_vectors.best(to_array(vector[0]), wordings_of_rows, self.embed_wordings)
         theirs = best.astype(np.float64)
         matched = []
         for text, better in zip(texts, (theirs > cosines).tolist(), strict=True):
@@ -363,10 +366,11 @@ class Ranker(TextEncoder):
                 scores[:, rows] = model
                 continue
             cosines = (vectors @ own.T).double().cpu().numpy()
-            read = vectors.float().cpu().numpy()
+            question_vectors = to_array(vectors)
             for place, row in enumerate(rows):
-                best = self.wording_vectors.best_of_each(read, wordings[row], self.embed_wordings).astype(np.float64)
-                scores[:, row] = rank(Signals(model[:, place], cosines[:, place], best), weights).scores
+                best = self.wording_vectors.best_of_each(question_vectors, wordings[row], self.embed_wordings)
+                signals = Signals(model[:, place], cosines[:, place], best.astype(np.float64))
+                scores[:, row] = rank(signals, weights).scores
         return scores
 
     @cached_property
@@ -387,8 +391,9 @@ class Ranker(TextEncoder):
     def attention_weights(self, question: str, answer: str) -> tuple[list[Token], list[Token]]:
         """The tokens of both texts with their weights, as in `explain`, without the score."""
         self._stop_training()
-        tokens = self.tokenize_questions([question]), self.tokenize([answer])
-        attention = self.model.attention_weights(*(TokenBatch.from_lists(ids, self.device) for ids in tokens))
+        asked = TokenBatch.from_lists(self.tokenize_questions([question]), self.device)
+        read = TokenBatch.from_lists(self.tokenize([answer]), self.device)
+        attention = self.model.attention_weights(asked, read)
         if attention is None:
             attentive = ", ".join(spec.name for spec in MODELS.values() if spec.attention_over)
             raise InputError(f"Expected a model with attention weights ({attentive}), found {self.name}.")
@@ -441,6 +446,14 @@ def resolve_device(device: torch.device | str | None) -> torch.device:
         named_device = f"{str(device)!r} ({one_line(error, 150)})"
         raise InputError(f"Expected a device such as auto, cpu or cuda:0, found {named_device}. Try auto.") from error
     return resolved
+
+
+def _parts_of(answers: Sequence[str], wordings: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
+    """The text of each entry, and its answer alone, without the stored question above it."""
+    parts: list[tuple[str, str]] = []
+    for text, own_wordings in zip(answers, wordings, strict=True):
+        parts.append((text, without_question(text, own_wordings)))
+    return parts
 
 
 def _without_first_line(text: str) -> str:

@@ -46,7 +46,8 @@ such as "Contact" added to each of five FAQs, multilingual-e5-small, target .8, 
 from 17 of 650 to 5; most questions that these entries answer become maybes. With the whole of it, more do
 (`examples/no_answer/general.py hubs`)."""
 
-MODEL, FUSED = "model", "fused"
+MODEL = "model"
+FUSED = "fused"
 """The two scores that answers are ranked by, each with its own calibration: the model's, and that with BM25's added."""
 
 
@@ -153,9 +154,9 @@ class Calibration:
         That of a target between two known ones lies between theirs, linearly. Of a precision of 0 it is 0, and of 1 it
         is 1: with no known target, the threshold is the precision itself, which keeps it if probabilities are right.
         """
-        known = {0.0: 0.0, 1.0: 1.0} | {float(target): least for target, least in self.thresholds.items()}
-        targets = sorted(known)
-        return float(np.interp(precision, targets, [known[target] for target in targets]))
+        thresholds = {0.0: 0.0, 1.0: 1.0} | {float(target): least for target, least in self.thresholds.items()}
+        targets = sorted(thresholds)
+        return float(np.interp(precision, targets, [thresholds[target] for target in targets]))
 
     def excess(self, background: float) -> float:
         """How much less the score of an entry of this background counts: a share of what it has beyond its FAQ's."""
@@ -195,7 +196,8 @@ def ranked_scores(signals: Signals, weights: Weights) -> Numbers:
 def _combined(signals: Signals, weights: Weights) -> Numbers:
     """(N,) f, before the scores beside a word-for-word candidate are lowered."""
     scores = signals.model
-    if weights.wording and (wording := signals.best_wording) is not None:
+    wording = signals.best_wording if weights.wording else None
+    if wording is not None:
         scores = (scores + weights.wording * wording) / (1 + weights.wording)
     if signals.bm25 is not None and weights.bm25:
         scores = scores + weights.bm25 * signals.bm25

@@ -24,7 +24,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from importlib import metadata
-from itertools import chain
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any
@@ -88,15 +87,15 @@ def fingerprint(checkpoint: Path) -> str:
 
 def known_fingerprint(checkpoint: Path) -> str:
     """As `fingerprint`, without reading the weights again of a checkpoint whose files are those of an earlier run."""
-    status = [(checkpoint / name).stat() for name in (CONFIG, WEIGHTS, TOKENIZER)]
-    version = [
-        [file_status.st_dev, file_status.st_ino, file_status.st_size, file_status.st_mtime_ns, file_status.st_ctime_ns]
-        for file_status in status
-    ]
+    version: list[list[int]] = []
+    for name in (CONFIG, WEIGHTS, TOKENIZER):
+        status = (checkpoint / name).stat()
+        version.append([status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns])
     path = cache_folder("fingerprints") / text_key(json.dumps(version)).hex()
     with suppress(OSError, ValueError):
-        if re.fullmatch(r"[0-9a-f]{64}", digest := path.read_text(encoding="utf-8")):
-            return digest
+        kept_digest = path.read_text(encoding="utf-8")
+        if re.fullmatch(r"[0-9a-f]{64}", kept_digest):
+            return kept_digest
     digest = fingerprint(checkpoint)
     with suppress(InputError):
         write_text_atomically(path, digest)
@@ -156,7 +155,10 @@ class Encodings:
     def lengths(self, texts: Sequence[str]) -> list[int]:
         """The number of tokens of each text; 0 if it is not in the folder."""
         with _database(self.folder) as database:
-            return [row[0] if row else 0 for row in _rows(database, "length", texts)]
+            lengths: list[int] = []
+            for row in _rows(database, "length", texts):
+                lengths.append(row[0] if row else 0)
+            return lengths
 
     def states(self, texts: Sequence[str]) -> QuantizedStates:
         """The states of texts that are in the folder."""
@@ -173,7 +175,8 @@ class Encodings:
                     end = starts[row] + kept.itemsize * prod(size) * (length if kind == "token" else 1)
                     parts.append(numbers[starts[row] : end])
                     starts[row] = end
-                values = np.frombuffer(bytearray().join(parts), kept).reshape(-1, *size)
+                together = bytearray().join(parts)  # not bytes: PyTorch warns of memory that is read-only
+                values = np.frombuffer(together, kept).reshape(-1, *size)
                 kinds[kind][own] = torch.from_numpy(values)
         return QuantizedStates(np.array([length for length, _ in stored_rows]), kinds["token"], kinds["text"])
 
@@ -183,9 +186,14 @@ class Encodings:
         rows = []
         for row, (key, start, length) in enumerate(zip(keys, states.starts, states.lengths.tolist(), strict=True)):
             places = {"token": slice(start, start + length), "text": slice(row, row + 1)}
-            numbers = (values[places[name.partition(".")[0]]].tobytes() for name, values in arrays.items())
-            rows.append((key, length, b"".join(numbers)))
-        layout = [(name, values.dtype.name, json.dumps(values.shape[1:])) for name, values in arrays.items()]
+            numbers = bytearray()
+            for name, values in arrays.items():
+                kind = name.partition(".")[0]
+                numbers += values[places[kind]].tobytes()
+            rows.append((key, length, bytes(numbers)))
+        layout: list[tuple[str, str, str]] = []
+        for name, values in arrays.items():
+            layout.append((name, values.dtype.name, json.dumps(values.shape[1:])))
         with _database(self.folder, to_write=True) as database:
             database.executemany("INSERT OR IGNORE INTO tensors VALUES (?, ?, ?)", layout)
             database.executemany("INSERT OR IGNORE INTO states VALUES (?, ?, ?)", rows)
@@ -214,7 +222,8 @@ def _rows(database: sqlite3.Connection, columns: str, texts: Sequence[str]) -> l
     for start in range(0, len(keys), _AT_ONCE):
         some = keys[start : start + _AT_ONCE]
         query = f"SELECT text, {columns} FROM states WHERE text IN ({', '.join('?' * len(some))})"
-        row_of |= {key: tuple(values) for key, *values in database.execute(query, some)}
+        for key, *values in database.execute(query, some):
+            row_of[key] = tuple(values)
     return [row_of.get(key) for key in keys]
 
 
@@ -225,7 +234,8 @@ class KeptEncodings:
         programs = [metadata.version("ap-ranker"), READING_VERSION, torch.__version__, torch.cpu.get_capabilities()]
         key = json.dumps([manifest.fingerprint, manifest.dtype, kind, *programs], default=str)
         self._root = cache_folder("encodings")
-        self._encodings = Encodings(self._root / hashlib.blake2b(key.encode(), digest_size=16).hexdigest(), manifest)
+        name = hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+        self._encodings = Encodings(self._root / name, manifest)
         self._new: list[tuple[list[bytes], QuantizedStates]] = []
         self._keys: set[bytes] = set()  # of those texts
         self._lock = threading.RLock()
@@ -244,8 +254,9 @@ class KeptEncodings:
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
         """As `Encodings.lengths`."""
+        file = self._encodings.folder / DATABASE
         try:
-            if self._usable and (file := self._encodings.folder / DATABASE).exists():
+            if self._usable and file.exists():
                 with suppress(OSError):  # a read-only file can be read as well
                     os.utime(file)  # so that it is not removed
                 return self._encodings.lengths(texts)
@@ -285,12 +296,17 @@ class KeptEncodings:
             self._new = []
             if not new or not self._usable:
                 return
+            keys: list[bytes] = []
+            batches: list[QuantizedStates] = []
+            for keys_of_batch, batch in new:
+                keys += keys_of_batch
+                batches.append(batch)
             try:
-                states = QuantizedStates.joined([batch for _, batch in new])
+                states = QuantizedStates.joined(batches)
                 self._make_room(states.nbytes)
                 make_folder(self._root, private=True)
                 encodings = Encodings.begin(self._encodings.folder, self._encodings.manifest)
-                encodings.add(list(chain.from_iterable(keys for keys, _ in new)), states)
+                encodings.add(keys, states)
             except (OSError, InputError) as error:
                 self._stop(error)
 
@@ -304,8 +320,12 @@ class KeptEncodings:
         """Remove the files that were not used for longest, so that there is room for so many bytes more."""
         if size > MOST_BYTES:
             raise OSError(f"{size:,} bytes at once")
-        databases = [(file.stat().st_mtime_ns, file.stat().st_size, file) for file in self._root.glob(f"*/{DATABASE}")]
-        total = size + sum(bytes_ for _, bytes_, _ in databases)
+        databases: list[tuple[int, int, Path]] = []
+        total = size
+        for file in self._root.glob(f"*/{DATABASE}"):
+            status = file.stat()
+            databases.append((status.st_mtime_ns, status.st_size, file))
+            total += status.st_size
         for _, bytes_, file in sorted(databases):
             if total <= MOST_BYTES:
                 break

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ap_ranker.errors import InputError, one_line
@@ -111,7 +112,8 @@ class TextEncoder:
     ) -> Iterator[tuple[list[int], QuantizedStates]]:
         """As `answer_states`, in the dtype in which they are stored."""
         missing = list(range(len(answers)))
-        if self.cache is not None and (cached := self.cache.find(answers)):
+        cached = {} if self.cache is None else self.cache.find(answers)
+        if cached:
             missing = [row for row in missing if row not in cached]
             yield from self._joined(cached, batch_size)
             if not missing:
@@ -119,9 +121,8 @@ class TextEncoder:
         for source in (self.encodings, None if self.cache is None else self._kept_answers()):
             if source is None or not missing:
                 continue
-            lengths = dict(zip(missing, source.lengths([answers[row] for row in missing]), strict=True))
-            missing = [row for row, length in lengths.items() if not length]
-            for rows in _by_length({row: length for row, length in lengths.items() if length}, batch_size):
+            stored, missing = _stored_and_missing(source, answers, missing)
+            for rows in _by_length(stored, batch_size):
                 texts = [answers[row] for row in rows]
                 states = source.states(texts)
                 if states is None:
@@ -136,14 +137,17 @@ class TextEncoder:
             rows_of.setdefault(answers[row], []).append(row)
         texts = list(rows_of)
         tokens = self.tokenize(texts) if texts else []
-        for batch in _by_length(dict(enumerate(map(len, tokens))), batch_size):
-            for indices, encoded in self._encode_batch([texts[i] for i in batch], [tokens[i] for i in batch], rounded):
-                row_lists = [rows_of[texts[batch[index]]] for index in indices]
+        lengths = dict(enumerate(map(len, tokens)))
+        for batch in _by_length(lengths, batch_size):
+            texts_of_batch = [texts[i] for i in batch]
+            tokens_of_batch = [tokens[i] for i in batch]
+            for indices, encoded in self._encode_batch(texts_of_batch, tokens_of_batch, rounded):
                 batch_rows: list[int] = []
-                repeated: list[int] = []  # for each of the rows, its place in the batch
-                for i, equal_texts in enumerate(row_lists):
-                    batch_rows += equal_texts
-                    repeated += [i] * len(equal_texts)
+                repeated: list[int] = []  # for each of the rows, its place among those that were encoded
+                for place, index in enumerate(indices):
+                    rows_of_text = rows_of[texts_of_batch[index]]
+                    batch_rows += rows_of_text
+                    repeated += [place] * len(rows_of_text)
                 yield batch_rows, encoded if len(batch_rows) == len(indices) else encoded[repeated]
 
     def _joined(self, cached: Mapping[int, QuantizedStates], batch_size: int) -> _Batches:
@@ -158,8 +162,8 @@ class TextEncoder:
             by_length = _by_length({row: int(text.lengths[0]) for row, text in cached.items()}, together)
             kind = RestoredOnce if is_kept else QuantizedStates
             batches = []
-            for some in by_length:
-                batches.append((some, kind.joined([cached[row] for row in some])))
+            for batch in by_length:
+                batches.append((batch, kind.joined([cached[row] for row in batch])))
             self._last = (rows, parts, batch_size, batches) if is_kept else _NOTHING
         return batches
 
@@ -168,7 +172,11 @@ class TextEncoder:
     ) -> list[tuple[list[int], QuantizedStates]]:
         """The states of tokenized texts, in parts with the indices of their texts; they are also cached and kept."""
         if self.cache is not None:
-            parts = self.cache.encoded_once(texts, lambda rows: self.encode_answers([tokens[row] for row in rows]))
+
+            def encode(rows: Sequence[int]) -> States:
+                return self.encode_answers([tokens[row] for row in rows])
+
+            parts = self.cache.encoded_once(texts, encode)
             kept = parts
         else:
             states = self.encode_answers(tokens)
@@ -179,7 +187,8 @@ class TextEncoder:
             if self._filled is not None:
                 kept = [(everything, self.quantize(states, self.state_dtype(self._filled.dtype)))]
                 self._filled.put(texts, kept[0][1])
-        if kept and (outlives := self._kept_answers()) is not None:
+        outlives = self._kept_answers() if kept else None
+        if outlives is not None:
             for indices, stored in kept:
                 outlives.add([texts[index] for index in indices], stored)
         return parts
@@ -224,8 +233,10 @@ class TextEncoder:
         """(B, C) vectors of B questions, of length 1, on the CPU; an InputError if the model has none."""
         if len(texts) == 1:
             return self._vectors([self.encode_question(texts[0])])
-        batches = (texts[start : start + BATCH_SIZE] for start in range(0, len(texts), BATCH_SIZE))
-        return self._vectors([self.encode_questions(batch) for batch in batches])
+        states: list[States] = []
+        for start in range(0, len(texts), BATCH_SIZE):
+            states.append(self.encode_questions(texts[start : start + BATCH_SIZE]))
+        return self._vectors(states)
 
     @torch.inference_mode()
     def embed_answers(self, texts: Sequence[str], batch_size: int = BATCH_SIZE) -> Tensor:
@@ -237,7 +248,8 @@ class TextEncoder:
             parts = []
             for rows, kept in self._kept_states(new, batch_size):
                 order += rows
-                parts.append(States(torch.ones(len(rows), 0, dtype=torch.bool), per_text=kept.texts(self.device)))
+                no_tokens = torch.ones(len(rows), 0, dtype=torch.bool)  # the vectors need none
+                parts.append(States(no_tokens, per_text=kept.texts(self.device)))
             return self._vectors(parts)[_inverse(order)]
 
         # States of a cache are rounded: their vectors are not to be kept as if they were exact.
@@ -253,11 +265,16 @@ class TextEncoder:
     def _outliving_vectors(self, kind: str, texts: Sequence[str], embed: Callable[[Sequence[str]], Tensor]) -> Tensor:
         """(B, C) vectors of B texts, those of an earlier process if they outlived it."""
         kind = f"vectors of {kind} on {self.device.type}"
-        if self._loaded is None or (kept := self._loaded.kept(kind, StateDtype.float32)) is None:
+        kept = None if self._loaded is None else self._loaded.kept(kind, StateDtype.float32)
+        if kept is None:
             return embed(texts)
-        lengths = kept.lengths(texts)
-        new = [row for row, length in enumerate(lengths) if length <= 0]
-        old = [row for row, length in enumerate(lengths) if length > 0]
+        new: list[int] = []
+        old: list[int] = []
+        for row, length in enumerate(kept.lengths(texts)):
+            if length > 0:
+                old.append(row)
+            else:
+                new.append(row)
         kept_states = None
         if old:
             kept_states = kept.states([texts[row] for row in old])
@@ -273,14 +290,17 @@ class TextEncoder:
         return vectors[_inverse([*new, *old])]
 
     def _vectors(self, parts: Sequence[States]) -> Tensor:
-        vectors = [self.model.text_vectors(part) for part in parts or [self._encode_empty_text()[:0]]]
-        present = [vector.float().cpu() for vector in vectors if vector is not None]
-        if not present:
+        vectors: list[Tensor] = []
+        for part in parts or [self._encode_empty_text()[:0]]:  # of no text, too, it tells whether the model has any
+            vectors_of_part = self.model.text_vectors(part)
+            if vectors_of_part is not None:
+                vectors.append(vectors_of_part.float().cpu())
+        if not vectors:
             raise InputError(
                 f"Expected a model with a vector for each text, such as ap-transformer, found {self.name}, which "
                 "compares texts token by token."
             )
-        return torch.cat(present)
+        return torch.cat(vectors)
 
     def encode_question(self, text: str) -> States:
         """States of one question; one of the last questions is not encoded again."""
@@ -305,7 +325,9 @@ class TextEncoder:
         mended (`WordsOfTexts`)."""
         words = self._words
         asked = [without_repetition(text) for text in texts]
-        return self.tokenize(asked if words is None else [words.mend(text) for text in asked], questions=True)
+        if words is not None:
+            asked = [words.mend(text) for text in asked]
+        return self.tokenize(asked, questions=True)
 
     def question_spans(self, text: str) -> list[Span]:
         """The spans, in a question, of the tokens that `tokenize_questions` returns."""
@@ -372,10 +394,31 @@ def _inverse(order: Sequence[int]) -> Tensor:
     return torch.tensor(order, dtype=torch.long).argsort()
 
 
+def to_array(values: Tensor) -> NDArray[np.float32]:
+    """The numbers in float32, on the CPU."""
+    array: NDArray[np.float32] = values.float().cpu().numpy()
+    return array
+
+
 def check_number(what: str, value: object, minimum: int) -> None:
     """Refuse (InputError) what is no whole number, or too small a one."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
         raise InputError(f"Expected {what} as a whole number of {minimum} or more, found {one_line(repr(value), 80)}.")
+
+
+def _stored_and_missing(
+    source: Encodings | KeptEncodings, answers: Sequence[str], rows: Sequence[int]
+) -> tuple[dict[int, int], list[int]]:
+    """Of some rows of the answers: row -> length of those that the source has, and the others."""
+    stored: dict[int, int] = {}
+    missing: list[int] = []
+    lengths = source.lengths([answers[row] for row in rows])
+    for row, length in zip(rows, lengths, strict=True):
+        if length:
+            stored[row] = length
+        else:
+            missing.append(row)
+    return stored, missing
 
 
 def _by_length(lengths: Mapping[int, int], batch_size: int) -> Iterator[list[int]]:

@@ -59,7 +59,8 @@ class Vectors:
         while block := list(islice(remaining, _BLOCK)):
             numbers = np.stack(block)
             largest = np.abs(numbers).max(axis=1, initial=0, keepdims=True).astype(np.float64)
-            blocks.append(np.rint(numbers / np.where(largest, largest, 1) * LARGEST).astype(np.int8))
+            rounded = np.rint(numbers / np.where(largest, largest, 1) * LARGEST)
+            blocks.append(rounded.astype(np.int8))
         matrix = np.concatenate(blocks[1:] or blocks)
         lengths = np.sqrt(np.einsum("nc,nc->n", matrix, matrix, dtype=np.int64))
         # Of the rounded vectors; one of zeros is like nothing.
@@ -242,9 +243,13 @@ class WordingIndex:
     @classmethod
     def of(cls, rows_and_texts: Iterable[tuple[int, str]], vectors: WordingVectors, encode: Encode) -> Self:
         """Index pairs of an entry's number and a wording of it, in any order."""
-        pairs = sorted(rows_and_texts, key=lambda pair: pair[0])
-        table, wordings = vectors.find([text for _, text in pairs], encode)
-        rows, starts = np.unique(np.array([row for row, _ in pairs], np.int64), return_index=True)
+        numbers: list[int] = []  # of each wording's entry, ascending
+        texts: list[str] = []
+        for number, text in sorted(rows_and_texts, key=lambda pair: pair[0]):
+            numbers.append(number)
+            texts.append(text)
+        table, wordings = vectors.find(texts, encode)
+        rows, starts = np.unique(np.array(numbers, np.int64), return_index=True)
         return cls(rows, table, wordings, starts)
 
     def scores(self, question: NDArray[np.float32]) -> NDArray[np.float32]:

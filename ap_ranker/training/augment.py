@@ -35,19 +35,27 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 
 def with_answer_sentences(data: Dataset) -> Dataset:
     """Add a question for each sentence of the right answers that have several sentences."""
-    existing = {question.text.casefold() for question in data.questions}
-    added = []
-    right_rows = dict.fromkeys(chain.from_iterable(question.positives for question in data.questions))
+    existing = {text.casefold() for text in data.question_texts}
+    added: list[Question] = []
+    right_rows: dict[int, None] = {}  # in the order in which the questions name them
+    for question in data.questions:
+        right_rows |= dict.fromkeys(question.positives)
     for row in right_rows:
-        sentences = [part.strip() for part in _SENTENCE_END.split(data.answers[row].text) if part.strip()]
+        sentences = _sentences_of(data.answers[row].text)
         if len(sentences) > 1:
-            named = [Question(f"sentence-{row}-{i}", sentence, (row,)) for i, sentence in enumerate(sentences)]
-            added += [question for question in named if question.text.casefold() not in existing]
+            for number, sentence in enumerate(sentences):
+                if sentence.casefold() not in existing:
+                    added.append(Question(f"sentence-{row}-{number}", sentence, (row,)))
     # An answer's text may include its stored question.
     if data.withheld:
         withheld = near_any({question.text for question in added}, data.withheld)
         added = [question for question in added if question.text not in withheld]
     return replace(data, questions=[*data.questions, *added])
+
+
+def _sentences_of(text: str) -> list[str]:
+    parts = map(str.strip, _SENTENCE_END.split(text))
+    return [part for part in parts if part]
 
 
 def augmented_questions(data: Dataset, count: int, neighbours: Mapping[str, Sequence[str]], seed: int) -> list[str]:
@@ -65,7 +73,8 @@ def augmented_questions(data: Dataset, count: int, neighbours: Mapping[str, Sequ
             chance = rng.random()
             near = neighbours.get(word)
             if chance < EXCHANGED and near:
-                changed.append(near[int(rng.integers(len(near)))])
+                neighbour = int(rng.integers(len(near)))
+                changed.append(near[neighbour])
             elif not EXCHANGED <= chance < EXCHANGED + LEFT_OUT:
                 changed.append(word)
         made[" ".join(changed)] = None
@@ -75,11 +84,13 @@ def augmented_questions(data: Dataset, count: int, neighbours: Mapping[str, Sequ
 def find_neighbours(data: Dataset, vectors: PretrainedVectors, most: int) -> dict[str, list[str]]:
     """The nearest words of each word of the data, by cosine, among these and the vectors' `most` first ones."""
     texts = [*data.question_texts, *data.answer_texts]
-    own = list(filter(str.isalpha, dict.fromkeys(chain.from_iterable(map(split_words, texts)))))
-    words = list(dict.fromkeys([*own, *(word.lower() for word in vectors.words[:most] if word.isalpha())]))
+    all_words = chain.from_iterable(map(split_words, texts))
+    own = list(filter(str.isalpha, dict.fromkeys(all_words)))
+    further = [word.lower() for word in vectors.words[:most] if word.isalpha()]
+    words = list(dict.fromkeys([*own, *further]))
     table = vectors.table(["[PAD]", "[UNK]", *words], np.random.default_rng(0))[2:]
     table /= np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
-    near = {}
+    near: dict[str, list[str]] = {}
     for start in range(0, len(own), 512):
         for row, values in enumerate(table[start : min(start + 512, len(own))] @ table.T, start):
             values[row] = -1.0

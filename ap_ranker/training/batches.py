@@ -74,12 +74,14 @@ def answer_groups(answers: Sequence[int]) -> Order:
         shuffled = rng.permutation(len(answer_rows))
         by_answer = shuffled[np.argsort(answer_rows[shuffled], kind="stable")]
         starts = np.flatnonzero(np.diff(answer_rows[by_answer], prepend=-1))
-        groups: list[tuple[int, np.ndarray]] = []
+        groups: list[np.ndarray] = []
+        turns: list[int] = []  # of each group: 0 for the first one of its answer, 1 for the second
         for pairs in np.split(by_answer, starts[1:]):
-            n_groups = -(-len(pairs) // QUESTIONS_OF_ANSWER)
-            groups += enumerate(np.array_split(pairs, n_groups))
-        turns = np.lexsort((rng.random(len(groups)), np.array([turn for turn, _ in groups])))
-        return np.concatenate([groups[i][1] for i in turns])
+            n_groups = -(-len(pairs) // QUESTIONS_OF_ANSWER)  # rounded up
+            groups += np.array_split(pairs, n_groups)
+            turns += range(n_groups)
+        by_turn = np.lexsort((rng.random(len(groups)), np.array(turns)))  # at random among those of a turn
+        return np.concatenate([groups[place] for place in by_turn])
 
     return order
 
@@ -105,7 +107,8 @@ def length_buckets(lengths: Sequence[tuple[int, int]], n_answers: int, batch_siz
         last = []
         if len(batches[-1]) < batch_size:
             last = [batches.pop()]
-        return np.concatenate([batches[i] for i in rng.permutation(len(batches))] + last)
+        shuffled = [batches[place] for place in rng.permutation(len(batches))]
+        return np.concatenate([*shuffled, *last])
 
     return order
 
@@ -147,15 +150,17 @@ class Batches:
     ) -> None:
         self._questions = tokenizer.encode(dataset.question_texts, questions=True)[0]
         self.answers, self.cut_answers = tokenizer.encode(dataset.answer_texts)
-        first = 1 if own_candidates else None
+        most_right = 1 if own_candidates else None
         self.pairs: list[tuple[int, int]] = []
-        for i, question in enumerate(dataset.questions):
-            self.pairs += [(i, row) for row in question.positives[:first]]
-        self._right = [frozenset(question.positives) for question in dataset.questions]
-        self._judged: list[tuple[int, ...]] = [()] * len(dataset.questions)
-        if dataset.judged and not own_negatives:
-            self._judged = [question.negatives for question in dataset.questions]
-        self._classes = [dict(zip(q.candidates or (), q.labels, strict=False)) for q in dataset.questions]
+        self._right: list[frozenset[int]] = []
+        self._judged: list[tuple[int, ...]] = []
+        self._classes: list[dict[int, int]] = []  # of each question: answer -> the class that it was judged to have
+        for place, question in enumerate(dataset.questions):
+            for row in question.positives[:most_right]:
+                self.pairs.append((place, row))
+            self._right.append(frozenset(question.positives))
+            self._judged.append(question.negatives if dataset.judged and not own_negatives else ())
+            self._classes.append(dict(zip(question.candidates or (), question.labels, strict=False)))
         self.classes = len(dataset.classes)
         self._not_wrong = not_wrong(dataset)
         self._negatives = min(negatives, len(dataset.answers))
@@ -171,7 +176,9 @@ class Batches:
         answers = [row for _, row in self.pairs]
         if recipe.group_answers:
             return answer_groups(answers)
-        lengths = [(len(self._questions[question]), len(self.answers[row])) for question, row in self.pairs]
+        lengths: list[tuple[int, int]] = []
+        for question, row in self.pairs:
+            lengths.append((len(self._questions[question]), len(self.answers[row])))
         return length_buckets(lengths, len(set(answers)), recipe.batch_size)
 
     def __call__(self, pairs: Sequence[tuple[int, int]]) -> dict[str, Tensor]:
@@ -182,36 +189,38 @@ class Batches:
             pair; answer_ids, answer_mask: (N, L); target, labels and, with lessons, teacher as in `ScoredBatch`.
         """
         rng = np.random.default_rng([self._seed, *chain.from_iterable(pairs)])
+        asked = [question for question, _ in pairs]
+        right_rows = [row for _, row in pairs]
         if self._own_candidates:
-            own = [self._candidates(question, rng) for question, _ in pairs]
-            rows = list(chain.from_iterable(own))
+            candidates_of_pairs = [self._candidates(question, rng) for question in asked]
+            rows = list(chain.from_iterable(candidates_of_pairs))
         else:
-            rows = [row for _, row in pairs]
-            for question, _ in pairs:
+            rows = list(right_rows)
+            for question in asked:
                 rows += self._wrong(question, JUDGED_NEGATIVES, rng)
             rows += rng.choice(len(self.answers), self._negatives, replace=False).tolist()
-            own = [rows] * len(pairs)
+            candidates_of_pairs = [rows] * len(pairs)
         column_of = {row: column for column, row in enumerate(dict.fromkeys(rows))}
         shape = (len(pairs), len(column_of))
         labels = np.full(shape, IGNORE)
         logits = np.full(shape, np.float32(np.nan))
-        for at, ((question, _), candidates) in enumerate(zip(pairs, own, strict=True)):
+        for place, (question, candidates) in enumerate(zip(asked, candidates_of_pairs, strict=True)):
             columns = [column_of[row] for row in candidates]
             if self._lessons is None or question < self._lessons.labelled:
-                labels[at, columns] = self._labels(question, candidates)
+                labels[place, columns] = self._labels(question, candidates)
             if self._lessons is not None:
-                logits[at, columns] = self._lessons.logits(question, candidates)
-        distinct = list(dict.fromkeys(question for question, _ in pairs))  # one with two right answers may be in two
+                logits[place, columns] = self._lessons.logits(question, candidates)
+        distinct = list(dict.fromkeys(asked))  # one with two right answers may be in two pairs
         questions = TokenBatch.from_lists([self._questions[question] for question in distinct])
         answers = TokenBatch.from_lists([self.answers[row] for row in column_of])
         batch = {
             "question_ids": questions.ids,
             "question_mask": questions.mask,
-            "question_rows": torch.tensor([distinct.index(question) for question, _ in pairs]),
+            "question_rows": torch.tensor([distinct.index(question) for question in asked]),
             "answer_ids": answers.ids,
             "answer_mask": answers.mask,
             "labels": torch.from_numpy(labels),
-            "target": torch.tensor([column_of[row] for _, row in pairs]),
+            "target": torch.tensor([column_of[row] for row in right_rows]),
         }
         if self._lessons is not None:
             batch["teacher"] = torch.from_numpy(logits)
@@ -222,7 +231,8 @@ class Batches:
     def _candidates(self, question: int, rng: np.random.Generator) -> list[int]:
         wrong = self._wrong(question, self._negatives, rng)
         if not self._judged[question]:
-            wrong += rng.choice(len(self.answers), max(0, self._negatives - len(wrong)), replace=False).tolist()
+            n_random = max(0, self._negatives - len(wrong))
+            wrong += rng.choice(len(self.answers), n_random, replace=False).tolist()
         return list(dict.fromkeys([*sorted(self._right[question]), *wrong]))
 
     def _wrong(self, question: int, most_judged: int, rng: np.random.Generator) -> list[int]:
@@ -271,9 +281,11 @@ def not_wrong(dataset: Dataset) -> list[frozenset[int]]:
     for i, j in nearly_equal_pairs(distinct):
         near[distinct[i]].append(distinct[j])
         near[distinct[j]].append(distinct[i])
-    copies: list[frozenset[int]] = []
+    rows_not_wrong: list[frozenset[int]] = []
     for question in dataset.questions:
-        right_texts = {texts[row] for row in right[normalized(question.text)]}
-        near_texts = chain.from_iterable(near[text] for text in right_texts)
-        copies.append(frozenset(chain.from_iterable(rows_of[text] for text in near_texts)))
-    return copies
+        rows: set[int] = set()
+        for row in right[normalized(question.text)]:
+            for text in near[texts[row]]:
+                rows.update(rows_of[text])
+        rows_not_wrong.append(frozenset(rows))
+    return rows_not_wrong

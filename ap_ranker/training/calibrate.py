@@ -63,6 +63,13 @@ class SplitReport:
     scores: Mapping[str, Mapping[str, Any]]
     candidates: float
 
+    @property
+    def title_of_card(self) -> str:
+        """The title, with what tells how questions are counted."""
+        if self.hidden_share is None:
+            return self.title
+        return f"{self.title}; each is counted again with its right answers hidden"
+
 
 @dataclass(frozen=True)
 class CalibrationReport:
@@ -119,9 +126,8 @@ def calibrate(
         WriteError: the checkpoint cannot be written.
     """
     folder = Path(checkpoint)
-    for name, values in (("precisions", precisions), ("share", None if share is None else [share])):
-        if values is not None and not (values and all(0 < value < 1 for value in values)):
-            raise InputError(f"Expected {name} between 0 and 1, such as 0.9; found {list(values)}.")
+    _check_shares("precisions", precisions)
+    _check_shares("share", None if share is None else [share])
     restore(folder)
     if not folder.is_dir():
         raise InputError(
@@ -130,24 +136,30 @@ def calibrate(
         )
     ranker = Ranker.from_pretrained(folder, device)
     assert ranker.config is not None
-    answers_of, basis = {"dev": answers, "test": answers}, Basis.QUESTIONS
+    basis = Basis.QUESTIONS
+    answers_of_dev = answers
     read = partial(read_with_wordings, wordings=wordings, match=trained_match(ranker), columns=columns)
     if dev is None and answers is not None and not (folder / DEV).is_file():
-        dev, basis = _own_wordings(read(answers, "dev", answers=answers)), Basis.WORDINGS
+        dev = _own_wordings(read(answers, "dev", answers=answers))
+        basis = Basis.WORDINGS
     elif dev is None:
-        dev, answers_of["dev"] = folder / DEV, answers or _trained_answers(folder, ranker.config.training)
-    sources = {split: source for split, source in (("dev", dev), ("test", test)) if source is not None}
-    data = {split: read(source, split, answers=answers_of[split]) for split, source in sources.items()}
+        dev = folder / DEV
+        answers_of_dev = answers or _trained_answers(folder, ranker.config.training)
+    data = {"dev": read(dev, "dev", answers=answers_of_dev)}
+    if test is not None:
+        data["test"] = read(test, "test", answers=answers)
     if _is_of_split(dev):
         data["dev"] = with_wordings(data["dev"], data["dev"])  # the FAQ that is searched has them, as in training
-    if share is not None and all(len(each.answerable) < len(each.questions) for each in data.values()):
+    if share is not None and all(_has_unanswerable(dataset) for dataset in data.values()):
         raise InputError(
             f"{data['dev'].name}: it has questions without a right answer, so share, which is for data without them, "
             "has no effect. Leave it out."
         )
     prior = _prior_of(ranker.config, basis) or prior_calibration(ranker, data["dev"].answers)
     is_usable = has_a_wording_left(data["dev"])
-    warnings = [] if is_usable.all() else [_left_out(is_usable)]
+    warnings: list[str] = []
+    if not is_usable.all():
+        warnings.append(_left_out(is_usable))
     if is_usable.any():
         data["dev"] = replace(data["dev"], questions=[*compress(data["dev"].questions, is_usable)])
     ranked = {split: _Ranked.of(dataset, ranker, share) for split, dataset in data.items()}
@@ -156,19 +168,26 @@ def calibrate(
         fitted = _Fitted.to(ranked["dev"], targets, prior, basis)
     else:
         fitted = _Fitted.of_prior({kind: prior[kind] for kind in ranked["dev"].rankings})
-    splits = {}
+    splits: dict[str, SplitReport] = {}
     for split, own in ranked.items():
-        warnings += easy_warnings(own.data, ranker.seen_in_training([question.text for question in own.data.questions]))
-        warnings += [f"{count:,} {reason}" for reason, count in own.data.notes.items()]
+        warnings += easy_warnings(own.data, ranker.seen_in_training(own.data.question_texts))
+        warnings += own.notes()
         splits[split] = own.report(fitted, targets, prior, is_fitted_to=split == "dev")
     last = list(splits.values())[-1]
-    title = last.title
-    if last.hidden_share is not None:
-        title += "; each is counted again with its right answers hidden"
-    section = calibration_section(questions=title, scores=SCORES, measured=last.scores)
+    section = calibration_section(questions=last.title_of_card, scores=SCORES, measured=last.scores)
     files = _write(folder, section, faq=data["dev"], fits=fitted.calibrations, prior=prior)
     certainty = fitted.certainty(ranked["dev"], targets)
     return CalibrationReport(splits, files, list(dict.fromkeys(warnings)), targets, certainty)
+
+
+def _check_shares(name: str, values: Sequence[float] | None) -> None:
+    """InputError if numbers are named, unless there are some and all lie between 0 and 1."""
+    if values is not None and not (values and all(0 < value < 1 for value in values)):
+        raise InputError(f"Expected {name} between 0 and 1, such as 0.9; found {list(values)}.")
+
+
+def _has_unanswerable(dataset: Dataset) -> bool:
+    return len(dataset.answerable) < len(dataset.questions)
 
 
 @dataclass(frozen=True)
@@ -188,17 +207,21 @@ class _Ranked:
     @classmethod
     def of(cls, dataset: Dataset, ranker: Ranker, share: float | None) -> _Ranked:
         """Rank all candidates of each question, and of the questions about other matters."""
-        hidden = None if len(dataset.answerable) < len(dataset.questions) else share or HIDDEN
+        hidden = None if _has_unanswerable(dataset) else share or HIDDEN
         count = len(dataset.questions)
         everything = rank(ranker, with_random_questions(dataset))
         asked: dict[str, Rankings] = {}
         floors: dict[str, float | None] = {}
-        for kind, each in everything.items():
-            asked[kind], floors[kind] = without_random_questions(each, count)
+        for kind, with_random in everything.items():
+            asked[kind], floors[kind] = without_random_questions(with_random, count)
         rankings = asked
         if hidden is not None:
             rankings = {kind: with_hidden(own, hidden) for kind, own in asked.items()}
         return cls(dataset, asked, rankings, floors, hidden)
+
+    def notes(self) -> list[str]:
+        """How many rows of the data were left out or merged, each with the reason."""
+        return [f"{count:,} {reason}" for reason, count in self.data.notes.items()]
 
     def report(
         self,
@@ -226,8 +249,8 @@ class _Ranked:
         self, fitted: _Fitted, precisions: Sequence[float], prior: Mapping[str, Calibration]
     ) -> dict[str, dict[str, Any]] | None:
         """Kind of score -> what `cross_measure` tells of it; `None` if the questions cannot be divided."""
-        texts = [question.text for question in self.data.questions]
-        scores = {}
+        texts = self.data.question_texts
+        scores: dict[str, dict[str, Any]] = {}
         for kind, own in self.asked.items():
             calibration = fitted.calibrations[kind]
             measured = cross_measure(calibration, own, texts, precisions, prior=prior.get(kind), hidden=self.hidden)
@@ -250,21 +273,24 @@ class _Fitted:
         cls, ranked: _Ranked, precisions: Sequence[float], prior: Mapping[str, Calibration], basis: Basis
     ) -> _Fitted:
         """Those of these questions, with the prior beside them."""
-        fits = {kind: fit_with_certainty(each, precisions, prior.get(kind)) for kind, each in ranked.rankings.items()}
-        calibrations = {
-            kind: replace(each.calibration, floor=ranked.floors[kind], basis=basis) for kind, each in fits.items()
-        }
+        fits: dict[str, Fit] = {}
+        calibrations: dict[str, Calibration] = {}
+        for kind, rankings in ranked.rankings.items():
+            fits[kind] = fit_with_certainty(rankings, precisions, prior.get(kind))
+            calibrations[kind] = replace(fits[kind].calibration, floor=ranked.floors[kind], basis=basis)
         return cls(fits, calibrations, False)
 
     @classmethod
     def of_prior(cls, prior: Mapping[str, Calibration]) -> _Fitted:
         """What was learnt from other FAQs, as it is."""
-        return cls({kind: prior_fit(each) for kind, each in prior.items()}, prior, True)
+        fits = {kind: prior_fit(calibration) for kind, calibration in prior.items()}
+        return cls(fits, prior, True)
 
     def certainty(self, ranked: _Ranked, precisions: Sequence[float]) -> dict[str, Certainty]:
         """How sure each threshold is, of the score that answers are ranked by: the last kind."""
         kind = list(self.fits)[-1]
-        return {key(each): self.fits[kind].certainty(ranked.rankings[kind], each) for each in precisions}
+        rankings = ranked.rankings[kind]
+        return {key(precision): self.fits[kind].certainty(rankings, precision) for precision in precisions}
 
 
 def _left_out(is_usable: NDArray[np.bool_]) -> str:
@@ -284,7 +310,7 @@ def _write(
 ) -> list[str]:
     """Write what was fitted on a FAQ into its checkpoint and card, and return the names of these files."""
     card = card_with_calibration(folder, section)
-    sketch = FAQSketch.with_language([answer.text for answer in faq.answers])
+    sketch = FAQSketch.with_language(faq.answer_texts)
     config = replace(read_checkpoint_config(folder), calibration=fits, prior=prior, faq=sketch)
     write_checkpoint_config(folder, config)
     if card is None:
@@ -296,8 +322,11 @@ def _write(
 def _prior_of(config: CheckpointConfig, basis: Basis) -> dict[str, Calibration]:
     """What counts beside what is fitted to: never an earlier fit of the same kind, so that no question counts twice."""
     earlier = [Basis.PRIOR] if basis is Basis.WORDINGS else [Basis.PRIOR, Basis.WORDINGS]
-    known = [*config.prior.items(), *config.calibration.items()]
-    return {kind: each for kind, each in known if each.basis in earlier}
+    prior: dict[str, Calibration] = {}
+    for kind, calibration in (*config.prior.items(), *config.calibration.items()):
+        if calibration.basis in earlier:
+            prior[kind] = calibration
+    return prior
 
 
 def _is_of_split(source: Dataset | str | Path) -> bool:

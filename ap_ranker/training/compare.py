@@ -57,8 +57,10 @@ class Contender:
         model_spec(model)
         if not all("=" in setting for setting in settings):
             raise InputError(f"Expected a model as NAME or NAME:option=value:option=value, found {text!r}.")
-        pairs = (setting.split("=", 1) for setting in settings)
-        options = {name: parse_yaml(value, text) for name, value in pairs}
+        options: dict[str, Any] = {}
+        for setting in settings:
+            name, _, value = setting.partition("=")
+            options[name] = parse_yaml(value, text)
         complete_options(model, options)
         return cls(text.strip(), model, options)
 
@@ -66,7 +68,8 @@ class Contender:
     def parse_all(cls, text: str) -> list[Contender]:
         """Read several, separated by commas; `all` stands for all registered models whose encoder is available."""
         if text.strip() != "all":
-            return [cls.parse(name) for name in dict.fromkeys(map(str.strip, text.split(",")))]
+            names = dict.fromkeys(map(str.strip, text.split(",")))
+            return [cls.parse(name) for name in names]
         contenders = []
         for name, spec in sorted(MODELS.items()):
             try:
@@ -97,7 +100,7 @@ class Result:
     kinds: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
     def mean(self, measure: str) -> float:
-        return float(np.mean(self.measures[measure]))
+        return _mean(self.measures[measure])
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,15 @@ class Comparison:
     headline: str = AS_ASKED
     n_of_kind: dict[str, int] = field(default_factory=dict)
     bm25_kinds: dict[str, dict[str, float] | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A row of the table with one seed."""
+
+    report: EvaluationReport
+    training_seconds: float
+    parameters: int
 
 
 def compare(
@@ -144,12 +156,12 @@ def compare(
     """
     check_peers(peers)
     evaluation_set = EvaluationSet(with_wordings(test, data), language=config.language)
-    runs: defaultdict[str, list[tuple[EvaluationReport, float, int]]] = defaultdict(list)
+    runs: defaultdict[str, list[_Run]] = defaultdict(list)
     near = _near_copies(evaluation_set, data)
 
     def add(label: str, seed: int, report: EvaluationReport, training_seconds: float, parameters: int) -> None:
         report = replace(report, near=near)
-        runs[label].append((report, training_seconds, parameters))
+        runs[label].append(_Run(report, training_seconds, parameters))
         on_run(label, seed, report)
 
     for contender, seed in product(contenders, seeds):
@@ -172,44 +184,41 @@ def compare(
             folder = run_folder(output, name, seed)
             start = find_encoder(encoder)
             peer, training_seconds = train_or_load_peer(name, start, data, folder, seed, place)
+        n_parameters = sum(weights.numel() for weights in peer.model.parameters())
         for label, report in _reports_of(name, peer, evaluation_set).items():
-            add(label, seed, report, training_seconds, sum(weights.numel() for weights in peer.model.parameters()))
+            add(label, seed, report, training_seconds, n_parameters)
     bm25 = replace(evaluation_set.report_of_bm25(), near=near)
     rows = bm25.rows_of[bm25.headline]
     reciprocal_ranks: dict[str, np.ndarray] = {}
-    for label, own in runs.items():
-        reciprocal_ranks[label] = np.mean([report.model_each[MEASURE][rows] for report, *_ in own], axis=0)
-    named = [contender.label + POOLED for contender in contenders]
-    named += [label for label in runs if label.startswith(tuple(peers))]
+    for label, own_runs in runs.items():
+        ranks_of_seeds = [run.report.model_each[MEASURE][rows] for run in own_runs]
+        reciprocal_ranks[label] = np.mean(ranks_of_seeds, axis=0)
     baselines = {"BM25": bm25.bm25_each[MEASURE][rows]}
-    baselines |= {label: reciprocal_ranks[label] for label in named if label in reciprocal_ranks}
-    p_values: defaultdict[str, dict[str, float]] = defaultdict(dict)
-    for baseline, values in baselines.items():
-        rivals = [label for label in runs if label != baseline]
-        corrected = holm([randomisation_test(reciprocal_ranks[label], values) for label in rivals])
-        for label, p_value in zip(rivals, corrected, strict=True):
-            p_values[label][baseline] = p_value
-    results = []
-    for label, own in runs.items():
-        reports = [report for report, *_ in own]
-        kinds = {kind: _measures(reports, kind) for kind in bm25.rows_of}
-        trained = float(np.mean([seconds for _, seconds, _ in own]))
-        waited = float(np.mean([report.seconds_per_question for report, _, _ in own]))
-        kept = float(np.mean([report.bytes_per_answer for report, _, _ in own]))
-        of_headline = kinds[bm25.headline]
+    baselines |= _further_baselines(reciprocal_ranks, contenders, peers)
+    p_values = _p_values(reciprocal_ranks, baselines)
+    results: list[Result] = []
+    for label, own_runs in runs.items():
+        reports = [run.report for run in own_runs]
+        measures_of_kinds = {kind: _measures(reports, kind) for kind in bm25.rows_of}
         results.append(
             Result(
                 label,
-                of_headline,
+                measures_of_kinds[bm25.headline],
                 p_values=p_values[label],
-                parameters=own[-1][2],
-                training_seconds=trained,
-                seconds_per_question=waited,
-                bytes_per_answer=kept,
-                kinds=kinds,
+                parameters=own_runs[-1].parameters,
+                training_seconds=_mean([run.training_seconds for run in own_runs]),
+                seconds_per_question=_mean([report.seconds_per_question for report in reports]),
+                bytes_per_answer=_mean([report.bytes_per_answer for report in reports]),
+                kinds=measures_of_kinds,
             )
         )
-    random = evaluation_set.measures_each([np.zeros(len(pool)) for pool in evaluation_set.pools])
+    equal_scores = [np.zeros(len(pool)) for pool in evaluation_set.pools]  # of which the expected values are measured
+    random = evaluation_set.measures_each(equal_scores)
+    n_of_kind: dict[str, int] = {}
+    bm25_kinds: dict[str, dict[str, float] | None] = {}
+    for kind, rows_of_kind in bm25.rows_of.items():
+        n_of_kind[kind] = int(rows_of_kind.sum())
+        bm25_kinds[kind] = bm25.means_of(kind, bm25.bm25_each)
     return Comparison(
         data=f"{test.name}; candidates: {evaluation_set.candidates}",
         n_questions=int(rows.sum()),
@@ -220,9 +229,41 @@ def compare(
         baselines=list(baselines),
         results=sorted(results, key=lambda result: -result.mean(MEASURE)),
         headline=bm25.headline,
-        n_of_kind={kind: int(of_kind.sum()) for kind, of_kind in bm25.rows_of.items()},
-        bm25_kinds={kind: bm25.means_of(kind, bm25.bm25_each) for kind in bm25.rows_of},
+        n_of_kind=n_of_kind,
+        bm25_kinds=bm25_kinds,
     )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values))
+
+
+def _further_baselines(
+    reciprocal_ranks: Mapping[str, np.ndarray], contenders: Sequence[Contender], peers: Sequence[str]
+) -> dict[str, np.ndarray]:
+    """The rows that all others are tested against: the pooled vectors of each contender, then the peers."""
+    baselines: dict[str, np.ndarray] = {}
+    for contender in contenders:
+        label = contender.label + POOLED
+        if label in reciprocal_ranks:
+            baselines[label] = reciprocal_ranks[label]
+    for label, ranks in reciprocal_ranks.items():
+        if label.startswith(tuple(peers)):
+            baselines[label] = ranks
+    return baselines
+
+
+def _p_values(
+    reciprocal_ranks: Mapping[str, np.ndarray], baselines: Mapping[str, np.ndarray]
+) -> dict[str, dict[str, float]]:
+    """Row -> each other baseline -> the p-value of the difference; those with a baseline are corrected together."""
+    p_values: dict[str, dict[str, float]] = {label: {} for label in reciprocal_ranks}
+    for baseline, ranks_of_baseline in baselines.items():
+        rivals = [label for label in reciprocal_ranks if label != baseline]
+        uncorrected = [randomisation_test(reciprocal_ranks[label], ranks_of_baseline) for label in rivals]
+        for label, p_value in zip(rivals, holm(uncorrected), strict=True):
+            p_values[label][baseline] = p_value
+    return p_values
 
 
 def _near_copies(evaluation_set: EvaluationSet, data: Dataset) -> np.ndarray:
@@ -245,14 +286,13 @@ def _encoder_of_peers(contenders: Sequence[Contender]) -> str:
 
 def _measures(reports: Sequence[EvaluationReport], kind: str) -> dict[str, list[float]]:
     """Measure -> its values on the questions of a kind, one per seed; none without such questions."""
-    means: list[dict[str, float]] = []
+    measures: dict[str, list[float]] = {}
     for report in reports:
-        of_report = report.means_of(kind, report.model_each)
-        if of_report:
-            means.append(of_report)
-    if not means:
-        return {}
-    return {measure: [values[measure] for values in means] for measure in MEASURES}
+        means = report.means_of(kind, report.model_each)
+        if means:
+            for measure in MEASURES:
+                measures.setdefault(measure, []).append(means[measure])
+    return measures
 
 
 def _rows_of(contender: Contender, ranker: Ranker) -> dict[str, Ranker]:

@@ -21,7 +21,8 @@ def computed_once(kind: str, depends_on: object, compute: Callable[[], np.ndarra
 
     `kind` names a folder of the cache; `depends_on` is all that makes the numbers others, as its `repr` tells.
     """
-    name = hashlib.sha256(repr(depends_on).encode("utf-8", "surrogatepass")).hexdigest()
+    identity = repr(depends_on).encode("utf-8", "surrogatepass")
+    name = hashlib.sha256(identity).hexdigest()
     path = cache_folder(kind) / f"{name}.safetensors"
     with suppress(OSError, SafetensorError, ValueError):
         [kept] = load_file(path).values()

@@ -152,7 +152,9 @@ class TrainingConfig:
         if self.recipe == "paper" and "dropout" in spec.options:
             theirs = {"dropout": spec.recipe.dropout}
         options = complete_options(self.model, {**theirs, **self.options})
-        return options | ({"frozen": True, "trained_layers": 0} if self.effort == "quick" else {})
+        if self.effort == "quick":
+            options |= {"frozen": True, "trained_layers": 0}
+        return options
 
     def without_defaults(self) -> dict[str, Any]:
         """The model and all settings that differ from the defaults, as basic types."""
@@ -195,7 +197,7 @@ class TrainingConfig:
             epochs=epochs,
             max_grad_norm=5.0,  # gradients of biLSTMs sometimes explode
         )
-        explicit = {f.name: getattr(self, f.name, None) for f in fields(Recipe)}
+        explicit = {field.name: getattr(self, field.name, None) for field in fields(Recipe)}
         explicit |= {"objective": name, "group_answers": grouped, "dropout": self.model_options.get("dropout")}
         settings = {setting: value for setting, value in explicit.items() if value is not None}
         return replace(spec.recipe if theirs else ours, **settings)

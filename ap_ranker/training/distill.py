@@ -15,7 +15,7 @@ from ap_ranker.training.augment import augmented_questions, find_neighbours
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.find_vectors import PretrainedVectors, find_vectors, vectors_of_teacher
 from ap_ranker.training.peers import BiEncoder, Peer, is_ready_peer, ready_peer
-from ap_ranker.training.progress import Progress
+from ap_ranker.training.progress import Progress, untold
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.train import TrainingResult, train
 
@@ -29,7 +29,7 @@ def distill(
     *,
     questions: Sequence[str] = (),
     device: str | None = None,
-    on_progress: Progress = lambda what, done, total: None,
+    on_progress: Progress = untold,
     **others: Any,
 ) -> TrainingResult:
     """Train a model on the scores of a teacher beside the labels, and write its checkpoint folder.

@@ -86,7 +86,10 @@ class OnOneDevice(TrainingArguments):
 
 def mention_other_gpus(device: torch.device) -> None:
     """Log how to train on all GPUs, if there are others that this run leaves idle."""
-    if device.type == "cuda" and number_on_machine() is None and (count := torch.cuda.device_count()) > 1:
+    if device.type != "cuda" or number_on_machine() is not None:
+        return
+    count = torch.cuda.device_count()
+    if count > 1:
         logger.warning(
             "Training on %s, one of %d GPUs. To share the work among all of them, start the command as "
             "torchrun --nproc-per-node %d -m ap_ranker train ...",

@@ -31,7 +31,7 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import UNKNOWN, AnyTokenizer, SubwordTokenizer, TokenBatch, split_words
 from ap_ranker.text.word_vectors import WordVectors, read_vectors
 from ap_ranker.training.computed_once import computed_once
-from ap_ranker.training.progress import Progress
+from ap_ranker.training.progress import Progress, untold
 
 MAX_SIZE = 300
 """Maximum number of dimensions: the later principal components of single words are mostly noise."""
@@ -45,9 +45,7 @@ SPREAD = 0.4
 AT_ONCE = 256  # words that are read at once
 
 
-def find_vectors(
-    source: str | None, size: int | None, on_progress: Progress = lambda what, done, total: None
-) -> PretrainedVectors | None:
+def find_vectors(source: str | None, size: int | None, on_progress: Progress = untold) -> PretrainedVectors | None:
     """Word vectors from a file or a package, as `read_vectors`; from a checkpoint of a model of words, or an encoder.
 
     An encoder is named as `encoder`, the default one, or `encoder:NAME` with its folder or hub name. D is `size`, by
@@ -117,7 +115,11 @@ def _static_vectors(name: str, folder: Path, size: int | None, on_progress: Prog
             table = table * stored["weights"].float().unsqueeze(1)
 
     def embed(texts: Sequence[str]) -> np.ndarray:
-        return np.stack([table[tokenizer.subwords(text)].sum(dim=0).numpy() for text in texts])
+        vectors: list[np.ndarray] = []
+        for text in texts:
+            vectors_of_subwords = table[tokenizer.subwords(text)]
+            vectors.append(vectors_of_subwords.sum(dim=0).numpy())
+        return np.stack(vectors)
 
     words = words_of_vocabulary(tokenizer)
     origin = f"the encoder {name}"
@@ -151,7 +153,7 @@ class EncoderVectors:
     size: int | None
     origin: str
     key: str
-    on_progress: Progress = lambda what, done, total: None
+    on_progress: Progress = untold
     static: bool = False
 
     @cached_property
@@ -180,8 +182,11 @@ class EncoderVectors:
         """(V, H) the encoder's vectors of words."""
         if self.static:
             return self._read(words)
-        key = self.key, list(self.words)
-        own = computed_once("word-vectors", key, lambda: self._read(self.words).astype(np.float16))
+
+        def read_own() -> np.ndarray:
+            return self._read(self.words).astype(np.float16)
+
+        own = computed_once("word-vectors", (self.key, list(self.words)), read_own)
         vector_of = dict(zip(self.words, own.astype(np.float32), strict=True))
         new = [word for word in words if word not in vector_of]
         vector_of |= dict(zip(new, self._read(new), strict=True))
@@ -214,8 +219,12 @@ def words_of_vocabulary(tokenizer: AnyTokenizer) -> list[str]:
         tokens = [token for token in byte_pieces if token.isascii()]  # the others are bytes
     elif pieces:
         tokens = pieces
-    lowered = dict.fromkeys(token.lower() for token in tokens if any(map(str.isalnum, token)))
-    return [word for word in lowered if split_words(word) == [word]]
+    words: dict[str, None] = {}  # in their order, each once
+    for token in tokens:
+        word = token.lower()
+        if any(map(str.isalnum, token)) and split_words(word) == [word]:
+            words[word] = None
+    return list(words)
 
 
 def principal_components(vectors: np.ndarray, size: int) -> np.ndarray:

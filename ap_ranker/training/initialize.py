@@ -27,7 +27,7 @@ from ap_ranker.text.tokenizer import UNKNOWN, AnyTokenizer, TokenBatch, WordToke
 from ap_ranker.text.word_vectors import WordVectors
 from ap_ranker.training.config import EMBEDDING_SIZE, TrainingConfig
 from ap_ranker.training.find_vectors import PretrainedVectors
-from ap_ranker.training.progress import Progress
+from ap_ranker.training.progress import Progress, untold
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ def initialize_model(
     options: Mapping[str, Any],
     vectors: PretrainedVectors | None,
     device: torch.device,
-    on_progress: Progress = lambda what, done, total: None,
+    on_progress: Progress = untold,
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
     """Build the model on its device, its tokenizer, and the description of its inputs; errors as `read_encoder`."""
     texts = data.question_texts + data.answer_texts
@@ -115,9 +115,14 @@ def _with_encoder(
         _warn_of_languages(" ".join(texts[:SAMPLE]))  # a single question is too short to tell its language
     # A frozen encoder reads all of them anyway, unless it reads a prompt before each, or meets few of many judged ones.
     reads_all = options.get("frozen") and not judged and KEY not in (inputs.encoder or {})
-    most, doing = (len(texts), "reading the texts once") if reads_all else (SAMPLE, "reading a sample of the texts")
+    most = SAMPLE
+    doing = "reading a sample of the texts"
+    if reads_all:
+        most = len(texts)
+        doing = "reading the texts once"
     sample = np.random.default_rng(config.seed).permutation(len(texts))[:most]
-    tokens = sorted(tokenizer.encode([texts[row] for row in sample])[0], key=len)
+    tokens, _ = tokenizer.encode([texts[row] for row in sample])
+    tokens = sorted(tokens, key=len)
 
     def batches() -> Iterator[TokenBatch]:  # the weights are loaded before the first one is wanted
         if not options.get("linked"):
@@ -137,13 +142,13 @@ def _warn_of_languages(text: str) -> None:
     parts = [text[start : start + PART] for start in range(0, len(text), PART)]
     foreign = Counter(filter(None, map(detect_language, parts)))
     del foreign["en"]
-    most = foreign.most_common(2)
+    most = [code for code, _ in foreign.most_common(2)]
     if foreign.total() > FOREIGN * len(parts):
         logger.warning(
             "Texts are in %s, but the default encoder has read English only. A multilingual one ranks better: %s; then "
             "name it with --model, or train it: ap-ranker train FAQ.csv --encoder %s --output checkpoints/faq",
-            " and ".join(LANGUAGES[code] for code, _ in most),
-            init_command(most[0][0] if len(foreign) == 1 else None),
+            " and ".join(LANGUAGES[code] for code in most),
+            init_command(most[0] if len(foreign) == 1 else None),
             MULTILINGUAL,
         )
 
@@ -190,7 +195,8 @@ def initialize_from(
         embedding = start.model.embedding
         table = np.zeros((len(words), first.embedding_size), dtype=np.float32)
         if embedding is not None:
-            table = embedding.vectors.weight.detach().float().cpu().numpy()[UNKNOWN + 1 :]
+            weights = embedding.vectors.weight.detach().float().cpu()
+            table = weights.numpy()[UNKNOWN + 1 :]
         vectors = WordVectors(words, table, f"the checkpoint {start.source}")
         config = replace(config, vocabulary_from_vectors=len(words))
         model, tokenizer, inputs = initialize_model(data, config, options, vectors, device, on_progress)
@@ -214,11 +220,17 @@ def _load_start(model: AnswerModel, words: Sequence[str], start: Ranker, by_word
             f"{start.source}: expected a checkpoint of the same architecture to start from, found another ({unequal})."
         )
     row_of = {word: row for row, word in enumerate(words)}
-    row_pairs = [(row_of[word], row) for row, word in enumerate(start.tokenizer.words) if word in row_of]
+    row_pairs: list[tuple[int, int]] = []  # of each word that both know: its row here, and in the checkpoint
+    for learnt_row, word in enumerate(start.tokenizer.words):
+        if word in row_of:
+            row_pairs.append((row_of[word], learnt_row))
     rows, learnt_rows = torch.tensor(row_pairs).T
     for name in by_word:
-        own[name][rows.to(own[name].device)] = learnt[name][learnt_rows.to(learnt[name].device)].to(own[name].device)
-    model.load_state_dict({name: value for name, value in learnt.items() if name not in by_word}, strict=False)
+        weights = own[name]
+        learnt_weights = learnt[name]
+        weights[rows.to(weights.device)] = learnt_weights[learnt_rows.to(learnt_weights.device)].to(weights.device)
+    without_rows = {name: value for name, value in learnt.items() if name not in by_word}
+    model.load_state_dict(without_rows, strict=False)
 
 
 def _names_by_word(first: CheckpointConfig) -> set[str]:

@@ -87,7 +87,8 @@ def listwise(batch: ScoredBatch) -> Tensor:
     """
     logits = (batch.scores / batch.temperature).masked_fill(batch.relevance == IGNORE, float("-inf"))
     right = batch.relevance == POSITIVE
-    return (-logits.log_softmax(dim=1).masked_fill(~right, 0.0).sum(dim=1) / right.sum(dim=1)).mean()
+    of_right = logits.log_softmax(dim=1).masked_fill(~right, 0.0)
+    return (-of_right.sum(dim=1) / right.sum(dim=1)).mean()
 
 
 def distillation(batch: ScoredBatch) -> Tensor:

@@ -70,7 +70,8 @@ class BiEncoder:
 
         pairs: list[tuple[str, str]] = []
         for question in data.answerable:
-            pairs += [(question.text, data.answers[row].text) for row in question.positives]
+            for row in question.positives:
+                pairs.append((question.text, data.answers[row].text))
         table = _table(("question", "answer"), pairs)
         loss = MultipleNegativesRankingLoss(self.model)
         settings = _arguments(SentenceTransformerTrainingArguments, *where, batch_sampler=BatchSamplers.NO_DUPLICATES)
@@ -109,7 +110,10 @@ class BiEncoder:
         """The scores of each question with each answer of its pool, one after the other."""
         vectors = self.answers(answers)
         asked = self.questions(questions)
-        return np.concatenate([vectors[list(rows)] @ vector for rows, vector in zip(pools, asked, strict=True)])
+        scores: list[np.ndarray] = []
+        for vector, rows in zip(asked, pools, strict=True):
+            scores.append(vectors[list(rows)] @ vector)
+        return np.concatenate(scores)
 
     def answers(self, texts: Sequence[str]) -> np.ndarray:
         """(N, H) vectors of length 1, with the model's prompt for documents, if any; the last ones are kept."""
@@ -157,14 +161,16 @@ class CrossEncoder:
         untrained = BiEncoder(self.untrained, self.device)
         texts = data.answer_texts
         answers = untrained.answers(texts)
-        questions = untrained.questions([q.text for q in data.answerable])
-        rows: list[tuple[str, str, float]] = []
+        questions = untrained.questions([question.text for question in data.answerable])
+        pairs: list[tuple[str, str, float]] = []
         for question, vector in zip(data.answerable, questions, strict=True):
             ranking = np.argsort(-(answers @ vector)).tolist()
-            wrong = [row for row in ranking if row not in question.positives][:HARD_NEGATIVES]
-            rows += [(question.text, texts[row], 1.0) for row in question.positives]
-            rows += [(question.text, texts[row], 0.0) for row in wrong]
-        return rows
+            wrong = [row for row in ranking if row not in question.positives]
+            for row in question.positives:
+                pairs.append((question.text, texts[row], 1.0))
+            for row in wrong[:HARD_NEGATIVES]:
+                pairs.append((question.text, texts[row], 0.0))
+        return pairs
 
     def score(self, asked: EvaluationSet) -> CandidateScores:
         texts = asked.dataset.answer_texts
@@ -178,8 +184,9 @@ class CrossEncoder:
     def logits(self, questions: Sequence[str], answers: Sequence[str], pools: Sequence[Sequence[int]]) -> np.ndarray:
         """The scores of each question with each answer of its pool, one after the other, before any sigmoid."""
         pairs: list[tuple[str, str]] = []
-        for text, rows in zip(questions, pools, strict=True):
-            pairs += [(text, answers[row]) for row in rows]
+        for question, rows in zip(questions, pools, strict=True):
+            for row in rows:
+                pairs.append((question, answers[row]))
         return np.asarray(self.model.predict(pairs, show_progress_bar=False, activation_fn=torch.nn.Identity()))
 
 
@@ -193,7 +200,11 @@ def check_peers(names: Sequence[str]) -> None:
     """Refuse an unknown peer or a missing package before anything is trained."""
     for name in names:
         check_known("a peer", name.partition(":")[0], PEERS)
-    needed = ["sentence_transformers"] * bool(names) + ["datasets"] * any(":" not in name for name in names)
+    needed: list[str] = []
+    if names:
+        needed.append("sentence_transformers")
+    if not all(":" in name for name in names):  # one that is trained here
+        needed.append("datasets")
     with extra_for("Models of sentence-transformers need", "peers"):
         for package in needed:
             importlib.import_module(package)
@@ -218,8 +229,10 @@ def ready_peer(text: str, device: torch.device) -> Peer:
 def fingerprint(text: str) -> str:
     """A hash of all that KIND:NAME scores by."""
     kind, _, name = text.partition(":")
-    paths = (path for path in find_encoder(name).rglob("*") if path.suffix in (".json", ".safetensors", ".txt"))
-    read = [path for path in paths if path.is_file()]
+    read: list[Path] = []
+    for path in find_encoder(name).rglob("*"):
+        if path.suffix in (".json", ".safetensors", ".txt") and path.is_file():
+            read.append(path)
     return hash_of_files(sorted(read), kind.encode())
 
 
@@ -298,4 +311,5 @@ def _arguments(
 def _table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
     from datasets import Dataset as Table
 
-    return Table.from_dict(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+    columns = map(list, zip(*rows, strict=True))
+    return Table.from_dict(dict(zip(names, columns, strict=True)))

@@ -27,13 +27,16 @@ def prior_calibration(ranker: Ranker, answers: Sequence[Answer]) -> dict[str, Ca
     """
     if not answers:
         return {}
-    texts, wordings = [answer.text for answer in answers], [answer.wordings for answer in answers]
+    texts = [answer.text for answer in answers]
+    wordings = [answer.wordings for answer in answers]
     scores = random_scores(ranker, texts, wordings if any(wordings) else None)
     kinds = {MODEL: scores}
     weight = ranker.decider().weights.bm25
     if weight:
-        bm25, rows = BM25(texts, language=ranker.bm25_language), sampled(texts)
-        kinds[FUSED] = scores + weight * np.stack([bm25.scores(question)[rows] for question in RANDOM_QUESTIONS])
+        bm25 = BM25(texts, language=ranker.bm25_language)
+        rows = sampled(texts)
+        bm25_scores = [bm25.scores(question)[rows] for question in RANDOM_QUESTIONS]
+        kinds[FUSED] = scores + weight * np.stack(bm25_scores)
     usual = usual_background(scores)
     return {kind: replace(_of(values), background=usual) for kind, values in kinds.items()}
 
@@ -41,15 +44,18 @@ def prior_calibration(ranker: Ranker, answers: Sequence[Answer]) -> dict[str, Ca
 def untrained_calibration(ranker: Ranker, answers: Sequence[Answer], *, stored: bool) -> Calibration | None:
     """That of an untrained encoder with a prior of its own; `None` for others, or if it has not read the language."""
     priors = find_priors(ranker.model.state_dict())
-    texts, wordings = [answer.text for answer in answers], [answer.wordings for answer in answers]
+    texts = [answer.text for answer in answers]
+    wordings = [answer.wordings for answer in answers]
     prior = None if priors is None else priors.of(main_language(texts), stored=stored)
     if prior is None:
         return None
     alone = random_scores(ranker, texts)
     served = random_scores(ranker, texts, wordings) if any(wordings) else alone
-    return replace(prior.calibration(float(alone.mean())), background=usual_background(served))
+    calibration = prior.calibration(float(alone.mean()))
+    return replace(calibration, background=usual_background(served))
 
 
 def _of(scores: np.ndarray) -> Calibration:
-    prior = general_prior().calibration(float(scores.mean()), max(float(scores.std()), FLAT))
+    unit = max(float(scores.std()), FLAT)
+    prior = general_prior().calibration(float(scores.mean()), unit)
     return replace(prior, floor=floor_of(scores.max(axis=1)))

@@ -10,6 +10,10 @@ Progress = Callable[[str, int, int], None]
 """Callback that takes the task in words, the number of texts done and their total."""
 
 
+def untold(task: str, done: int, total: int) -> None:
+    """A `Progress` that tells nobody."""
+
+
 @contextmanager
 def quiet(library: str) -> Iterator[None]:
     """Silence the log of a library, but for its errors."""

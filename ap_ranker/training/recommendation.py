@@ -44,7 +44,8 @@ class GainPrior:
         """The probability that the mean gain is at least 0, given those of N questions."""
         precision = 1 / self.deviation**2
         weighted = self.mean * precision
-        if n := len(gains):
+        n = len(gains)
+        if n:
             squares = SHRUNK * self.of_question**2 + float(((gains - gains.mean()) ** 2).sum())
             of_mean = n * (SHRUNK + n - 1) / squares
             precision += of_mean
@@ -64,14 +65,29 @@ class Served:
     @classmethod
     def of(cls, signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], deciders: Sequence[Decider]) -> Served:
         """Search as each question's decider does, at the default precision."""
-        return cls.of_shown([_shown(*each) for each in zip(signals, right, deciders, strict=True)])
+        answered: list[tuple[Outcome, list[bool]]] = []
+        for signals_of_question, is_right, decider in zip(signals, right, deciders, strict=True):
+            answers, decision = decider.answer(signals_of_question, scale_score=False, offer=True)
+            answered.append((decision.outcome, [bool(is_right[row]) for row, _ in answers]))
+        return cls.of_shown(answered)
 
     @classmethod
     def of_shown(cls, shown: Sequence[tuple[Outcome, Sequence[bool]]]) -> Served:
         """Of the outcome of each question, and whether each answer beside it is right, best first."""
-        rows = [_served(*each) for each in shown]
-        is_right, is_wrong, ranks = zip(*rows, strict=True) if rows else ((), (), ())
-        return cls(np.array(is_right, dtype=bool), np.array(is_wrong, dtype=bool), np.array(ranks, dtype=np.float64))
+        right: list[bool] = []
+        wrong: list[bool] = []
+        reciprocal_ranks: list[float] = []
+        for outcome, is_right in shown:
+            rank = math.inf
+            if outcome is not Outcome.NONE and any(is_right):
+                rank = is_right.index(True) + 1
+            is_asserted = outcome is Outcome.ANSWER
+            right.append(is_asserted and rank == 1)
+            wrong.append(is_asserted and rank > 1)
+            reciprocal_ranks.append(1 / rank)
+        return cls(
+            np.array(right, dtype=bool), np.array(wrong, dtype=bool), np.array(reciprocal_ranks, dtype=np.float64)
+        )
 
     @property
     def utility(self) -> Numbers:
@@ -79,20 +95,8 @@ class Served:
         return self.right - WRONG_COSTS * self.wrong
 
 
-def _shown(signals: Signals, right: NDArray[np.bool_], decider: Decider) -> tuple[Outcome, list[bool]]:
-    answers, decision = decider.answer(signals, scale_score=False, offer=True)
-    return decision.outcome, [bool(right[row]) for row, _ in answers]
-
-
-def _served(outcome: Outcome, shown: Sequence[bool]) -> tuple[bool, bool, float]:
-    if outcome is Outcome.NONE:
-        return False, False, 0.0
-    is_asserted = outcome is Outcome.ANSWER
-    rank = shown.index(True) + 1 if any(shown) else math.inf
-    return is_asserted and rank == 1, is_asserted and rank > 1, 1 / rank
-
-
-UTILITY, MRR = "utility", "MRR"
+UTILITY = "utility"
+MRR = "MRR"
 
 
 @dataclass(frozen=True)
@@ -125,10 +129,10 @@ def verdict(
         UTILITY: after.utility - before.utility,
         MRR: after.reciprocal_rank - before.reciprocal_rank,
     }
-    certainty = min(
-        GAINS[measure].prior(learnt, learnt_before).certainty(_means_of_groups(values, groups))
-        for measure, values in gains.items()
-    )
+    certainty = 1.0
+    for measure, values in gains.items():
+        prior = GAINS[measure].prior(learnt, learnt_before)
+        certainty = min(certainty, prior.certainty(_means_of_groups(values, groups)))
     return Verdict(
         recommended=certainty >= CERTAIN,
         before=name,

@@ -38,8 +38,10 @@ def check_same(kept: Mapping[str, Any], run: Mapping[str, Any], at: Path, advice
 
     What has a hash may have another name, as a file that was moved has.
     """
-    compared = {name: value for name, value in run.items() if f"{name}{DIGEST}" not in kept}
-    different = [name.removesuffix(DIGEST) for name, value in compared.items() if kept.get(name, value) != value]
+    different: list[str] = []
+    for name, value in run.items():
+        if f"{name}{DIGEST}" not in kept and kept.get(name, value) != value:
+            different.append(name.removesuffix(DIGEST))
     if different:
         differences = ", ".join(different)
         raise InputError(f"{at}: expected a run with the same settings and data, found another {differences}. {advice}")
@@ -55,7 +57,11 @@ class ResumeFolder(TrainerCallback):
     @property
     def last(self) -> Path | None:
         """The newest complete state whose best state also exists."""
-        return next((self.of_step(step) for step in self._steps() if self._is_whole(self.of_step(step))), None)
+        for step in self._steps():
+            state = self.of_step(step)
+            if self._is_whole(state):
+                return state
+        return None
 
     def check_output(self, *, resume: bool, overwrite: bool) -> None:
         """Check that a run may write its checkpoint; `overwrite` lets it replace one, and an unfinished run.
@@ -152,8 +158,12 @@ class ResumeFolder(TrainerCallback):
 
     def _steps(self) -> list[int]:
         """The steps of all states, the newest first."""
-        steps = (path.name.removeprefix("checkpoint-") for path in self.folder.glob("checkpoint-*"))
-        return sorted((int(step) for step in steps if step.isdecimal()), reverse=True)
+        steps: list[int] = []
+        for path in self.folder.glob("checkpoint-*"):
+            step = path.name.removeprefix("checkpoint-")
+            if step.isdecimal():
+                steps.append(int(step))
+        return sorted(steps, reverse=True)
 
     def _is_whole(self, state: Path) -> bool:
         try:
@@ -178,5 +188,6 @@ def seconds_so_far(state: Path | None) -> float:
 def epochs_so_far(state: Path | None) -> tuple[int, int]:
     """The number of epochs up to this state, and of those after the best one, which the Trainer does not remember."""
     notes = TrainerState.load_from_json(str(state / _NOTES)) if state else TrainerState()
+    best = notes.best_global_step or 0
     steps = [entry["step"] for entry in notes.log_history if SECONDS in entry]
-    return len(steps), sum(step > (notes.best_global_step or 0) for step in steps)
+    return len(steps), sum(step > best for step in steps)

@@ -17,6 +17,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.calibration_fit import (
     HIDDEN,
     Rankings,
+    by_ranked_scores,
     entry_background,
     fit,
     has_a_wording_left,
@@ -30,7 +31,7 @@ from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.decision import Decider
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.rule import FUSED, MODEL, Calibration, Signals, Weights, ranked_scores
+from ap_ranker.ranking.rule import FUSED, MODEL, Calibration, Signals, Weights
 from ap_ranker.ranking.verdict import Verdict
 from ap_ranker.text.near_copies import near_any, near_groups
 from ap_ranker.training.calibrate import PRECISIONS
@@ -39,7 +40,8 @@ from ap_ranker.training.progress import quiet
 from ap_ranker.training.recommendation import Served, verdict
 from ap_ranker.training.untrained import untrained_ranker
 
-UNTRAINED, WORDS_ALONE = "untrained", "BM25"
+UNTRAINED = "untrained"
+WORDS_ALONE = "BM25"
 """Names of the searches before any training: by the pretrained encoder, and without one."""
 
 MOST_ANSWERS = 5_000
@@ -62,7 +64,10 @@ class SearchBefore:
         """That of a checkpoint."""
         assert ranker.config is not None
         training = ranker.config.training
-        return cls(ranker.source, ranker, int(training.get("pairs", 0)) if training.get("epochs") != 0 else 0)
+        learnt = 0
+        if training.get("epochs") != 0:
+            learnt = int(training.get("pairs", 0))
+        return cls(ranker.source, ranker, learnt)
 
     def new_to_it(self, texts: Sequence[str]) -> NDArray[np.bool_]:
         """(Q,) whether it has neither learnt from a question or a near copy, nor was chosen by it.
@@ -98,7 +103,7 @@ def untrained_search(data: Dataset, config: TrainingConfig, device: str | None) 
             wordings[row].append(question.text)
     try:
         ranker = _untrained_ranker(
-            tuple(answer.text for answer in data.answers),
+            tuple(data.answer_texts),
             tuple(map(tuple, wordings)),
             language=config.language,
             stored=_have_questions(data),
@@ -128,10 +133,11 @@ def _untrained_ranker(
 
 def _signals(evaluation_set: EvaluationSet, scores: CandidateScores, ranker: Ranker) -> list[Signals]:
     """What is known of the candidates of each question, as in a search: also what entries score for other matters."""
-    return [
-        replace(signals, background=entry_background(ranker, evaluation_set.dataset, rows))
-        for signals, rows in zip(evaluation_set.signals(scores), evaluation_set.pools, strict=True)
-    ]
+    with_background: list[Signals] = []
+    for signals, rows in zip(evaluation_set.signals(scores), evaluation_set.pools, strict=True):
+        background = entry_background(ranker, evaluation_set.dataset, rows)
+        with_background.append(replace(signals, background=background))
+    return with_background
 
 
 @dataclass(frozen=True)
@@ -147,11 +153,11 @@ class TrainedSearch:
 
     def served(self, rows: Sequence[int]) -> Served:
         """What it gives some of the dev questions."""
-        whole, deciders = self.choice.best.evaluation_set, self.deciders()
+        whole = self.choice.best.evaluation_set
+        deciders = self.deciders()
         signals = _signals(whole, self.choice.cross_fitted.scores, self.ranker)
-        return Served.of(
-            [signals[row] for row in rows], [whole.right[row] for row in rows], [deciders[row] for row in rows]
-        )
+        right_of_rows = [whole.right[row] for row in rows]
+        return Served.of([signals[row] for row in rows], right_of_rows, [deciders[row] for row in rows])
 
     def deciders(self) -> list[Decider]:
         """That of each question; where all are near copies of each other, it is fitted to all."""
@@ -160,12 +166,15 @@ class TrainedSearch:
             best = self.choice.best
             return [self._decider(best, self._signals_of(best), self.choice.weights, np.arange(total))] * total
         crossed = self.choice.cross_fitted
-        chosen = {epoch.number: epoch for epoch in self.choice.epochs if epoch.number in crossed.epochs}
-        signals_of = {number: self._signals_of(epoch) for number, epoch in chosen.items()}
+        epochs = {epoch.number: epoch for epoch in self.choice.epochs}
+        signals_of: dict[int, list[Signals]] = {}  # of each chosen epoch, which several parts may share
         decider_of: dict[int, Decider] = {}
         for part in self.choice.parts:
-            number, weights = crossed.epochs[part[0]], crossed.weights[part[0]]
-            decider = self._decider(chosen[number], signals_of[number], weights, others(part, total))
+            first = part[0]  # all questions of a part have the same epoch and weights
+            number = crossed.epochs[first]
+            if number not in signals_of:
+                signals_of[number] = self._signals_of(epochs[number])
+            decider = self._decider(epochs[number], signals_of[number], crossed.weights[first], others(part, total))
             decider_of |= dict.fromkeys(part.tolist(), decider)
         return [decider_of[row] for row in range(total)]
 
@@ -181,18 +190,22 @@ class TrainedSearch:
     def _decider(self, epoch: Epoch, signals: Sequence[Signals], weights: Weights, rows: NDArray[np.int64]) -> Decider:
         """With a calibration that is fitted to some rows of an epoch, or with the prior where there are none."""
         rows = rows[self._is_usable[rows]]
-        asked = [signals[row] for row in rows.tolist()]
-        right = [epoch.evaluation_set.right[row] for row in rows.tolist()]
-        ranked = [
-            Signals(ranked_scores(each, weights), answers=each.answers, background=each.background) for each in asked
-        ]
-        rankings = Rankings(ranked, right, np.array([each.any() for each in right]), np.ones(len(ranked)))
+        ranked: list[Signals] = []
+        right: list[NDArray[np.bool_]] = []
+        for row in rows.tolist():
+            ranked.append(by_ranked_scores(signals[row], weights))
+            right.append(epoch.evaluation_set.right[row])
+        is_answerable = np.array([is_right.any() for is_right in right])
+        rankings = Rankings(ranked, right, is_answerable, np.ones(len(ranked)))
         kind = FUSED if weights.bm25 else MODEL
         prior = self.prior.get(kind) or self.prior.get(MODEL)
-        floor = None if prior is None else prior.floor
-        if floor is not None:
-            floor = lowered_floor(floor, np.array([each.model.max(initial=-np.inf) for each in ranked]))
-        calibrations = {} if prior is None else {kind: replace(prior, floor=floor)}
+        floor = None
+        calibrations: dict[str, Calibration] = {}
+        if prior is not None:
+            floor = prior.floor
+            if floor is not None:
+                floor = lowered_floor(floor, rankings.tops)
+            calibrations = {kind: replace(prior, floor=floor)}
         with suppress(InputError):  # no questions, or nothing but right answers
             fitted = fit(with_hidden(rankings, HIDDEN), PRECISIONS, prior)
             calibrations = {kind: replace(fitted, floor=floor)}
@@ -215,14 +228,17 @@ def verdict_of_training(
     Both are asked the dev questions that are new to both: near copies of what one has learnt from would flatter it.
     """
     whole = choice.best.evaluation_set
-    texts = [question.text for question in whole.questions]
-    learnt = near_any(set(texts), {question.text for question in data.questions})
+    texts = whole.question_texts
+    learnt = near_any(set(texts), set(data.question_texts))
     is_new = np.array([text not in learnt for text in texts], dtype=bool)
     earlier = untrained_search(data, config, device) if before is None else SearchBefore.of(before)
     rows = _compared(whole, is_new & earlier.new_to_it(texts))
-    was = earlier.served(_subset(whole, rows)) if rows else Served.of([], [], [])
+    was = Served.of([], [], [])
+    groups: list[int] = []
+    if rows:
+        was = earlier.served(_subset(whole, rows))
+        groups = near_groups([texts[row] for row in rows]).tolist()
     now = TrainedSearch(choice, ranker, prior).served(rows)
-    groups = near_groups([texts[row] for row in rows]).tolist() if rows else []
     return verdict(was, now, groups, earlier.name, learnt=data.pairs, learnt_before=earlier.learnt)
 
 

@@ -47,8 +47,10 @@ def read_space(path: Path, base: TrainingConfig) -> Space:
     if not entries:
         raise InputError(f"{path}: expected at least one line 'setting: [choice, choice]', found none.")
     named = entries.get("model")
-    models = list(map(str, named)) if isinstance(named, list) and named else [base.model]
-    space = {}
+    models = [base.model]
+    if isinstance(named, list) and named:
+        models = list(map(str, named))
+    space: dict[str, Values] = {}
     for name, entry in sorted(entries.items(), key=lambda item: item[0] != "model"):  # report a wrong model first
         with told_at(f"{path}, {name}"):
             space[name] = _values(name, entry, models, base)
@@ -57,10 +59,15 @@ def read_space(path: Path, base: TrainingConfig) -> Space:
 
 def configure(base: TrainingConfig, values: Mapping[str, Any]) -> TrainingConfig:
     """Override the base settings by a trial's values; options that the trial's model lacks are left out."""
-    settings = {name: value for name, value in values.items() if not name.startswith(OPTION)}
-    known_options = model_spec(settings.get("model", base.model)).options
-    own = {name.removeprefix(OPTION): value for name, value in values.items() if name.startswith(OPTION)}
-    options = {name: value for name, value in {**base.options, **own}.items() if name in known_options}
+    settings: dict[str, Any] = {}
+    options = dict(base.options)
+    for name, value in values.items():
+        if name.startswith(OPTION):
+            options[name.removeprefix(OPTION)] = value
+        else:
+            settings[name] = value
+    options_of_model = model_spec(settings.get("model", base.model)).options
+    options = {name: value for name, value in options.items() if name in options_of_model}
     return replace(base, **settings, options=options)
 
 

@@ -21,7 +21,7 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import SOFTNESS, ranked_scores
 from ap_ranker.training.computed_once import computed_once
 from ap_ranker.training.peers import CrossEncoder, Peer, fingerprint
-from ap_ranker.training.progress import Progress
+from ap_ranker.training.progress import Progress, untold
 
 CACHE_BYTES = 2 * 10**9
 """For the answers' states, which all questions share: 25,000 answers of a transformer take a tenth of it."""
@@ -66,7 +66,8 @@ class Teacher:
             # States are stored as a search stores them; all files of scores share them.
             self._ranker.cache = EncodingCache(CACHE_BYTES, self._ranker.stored_dtype)
         self.source = str(ranker.source)
-        self.questions = list(dict.fromkeys(text for text in questions if text.strip()))
+        written = [text for text in questions if text.strip()]
+        self.questions = list(dict.fromkeys(written))
 
     @property
     def digest(self) -> str:
@@ -80,7 +81,7 @@ class Teacher:
         asked: Dataset,
         unanswered: Sequence[Question] = (),
         language: str | None = None,
-        on_progress: Progress = lambda *_: None,
+        on_progress: Progress = untold,
     ) -> tuple[Dataset, TeacherScores]:
         """The data with the questions without labels after all others, and the scores of all.
 
@@ -90,18 +91,21 @@ class Teacher:
         """
         if self.questions:
             data.require_shared_answers("Leave out --questions.")
-        labelled = set(data.question_texts)
-        new = [text for text in self.questions if text not in labelled and text not in data.withheld]
-        further = [*unanswered, *(Question(f"unlabelled-{i}", text, ()) for i, text in enumerate(new))]
+        left_out = {*data.question_texts, *data.withheld}
+        further = list(unanswered)
+        new_texts = [text for text in self.questions if text not in left_out]
+        for number, text in enumerate(new_texts):
+            further.append(Question(f"unlabelled-{number}", text, ()))
         n_labelled = len(data.questions)
         data = replace(data, questions=[*data.questions, *further])
         with_questions = with_wordings(data, asked)
-        rows = [np.asarray(pool, dtype=np.int32) for pool in self._pools(with_questions, language)]
-        values = self._scores(with_questions, [pool.tolist() for pool in rows], on_progress)
-        for i, scores in enumerate(values):
+        pools = self._pools(with_questions, language)
+        rows: list[np.ndarray] = []
+        values: list[np.ndarray] = []
+        for pool, scores in zip(pools, self._scores(with_questions, pools, on_progress), strict=True):
             order = np.argsort(-scores, kind="stable")
-            rows[i] = rows[i][order]
-            values[i] = scores[order]
+            rows.append(np.asarray(pool, dtype=np.int32)[order])
+            values.append(scores[order])
         taught: list[Question] = []
         for question, ranked in zip(further, rows[n_labelled:], strict=True):
             taught.append(replace(question, positives=(int(ranked[0]),)))
@@ -136,12 +140,15 @@ class Teacher:
             on_progress("scoring with the teacher", start, len(pools))
             asked = data.questions[start : start + AT_ONCE]
             rows = pools[start : start + AT_ONCE]
-            pairs = [(question.text, list(pool)) for question, pool in zip(asked, rows, strict=True)]
+            pairs: list[tuple[str, list[int]]] = []
+            for question, pool in zip(asked, rows, strict=True):
+                pairs.append((question.text, list(pool)))
             score = partial(_score, ranker, data, asked, rows)
             parts.append(computed_once("teacher-scores", (*model, answers, pairs), score))
         on_progress("scoring with the teacher", len(pools), len(pools))
         temperature = ranker.model.temperature if isinstance(ranker, Ranker) else ranker.temperature
-        return np.split(np.concatenate(parts) / temperature, np.cumsum([len(pool) for pool in pools])[:-1])
+        ends = np.cumsum([len(pool) for pool in pools])[:-1]
+        return np.split(np.concatenate(parts) / temperature, ends)
 
 
 def _read_together(pool: Sequence[int], bm25_scores: np.ndarray) -> tuple[int, ...]:

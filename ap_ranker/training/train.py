@@ -6,7 +6,7 @@ import ctypes
 import json
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -27,11 +27,11 @@ from ap_ranker.evaluation.dev_choice import DevChoice, Epoch
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.files import WriteError, writing
-from ap_ranker.models.base import JudgedCandidates
+from ap_ranker.models.base import AnswerModel, JudgedCandidates
 from ap_ranker.models.base import States as TextStates
 from ap_ranker.models.pretrained import encoder_hash, find_encoder
 from ap_ranker.models.registry import model_spec
-from ap_ranker.models.spec import Recipe
+from ap_ranker.models.spec import Inputs, Recipe
 from ap_ranker.processes import process_number
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import (
@@ -51,6 +51,7 @@ from ap_ranker.ranking.loaded_checkpoints import load_shared
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.ranking.verdict import Verdict
 from ap_ranker.text.near_copies import near_any, near_groups
+from ap_ranker.text.tokenizer import AnyTokenizer
 from ap_ranker.training.augment import with_answer_sentences
 from ap_ranker.training.batches import Batches
 from ap_ranker.training.calibrate import calibrate
@@ -61,7 +62,7 @@ from ap_ranker.training.find_vectors import PretrainedVectors, find_vectors
 from ap_ranker.training.initialize import initialize_from, initialize_model, settings_of_start, with_effort
 from ap_ranker.training.objectives import ObjectiveSpec, objective_spec
 from ap_ranker.training.prior_calibration import prior_calibration
-from ap_ranker.training.progress import Progress, quiet
+from ap_ranker.training.progress import Progress, quiet, untold
 from ap_ranker.training.resume_folder import DIGEST, ResumeFolder, check_same, seconds_so_far
 from ap_ranker.training.search_before import verdict_of_training
 from ap_ranker.training.teacher import Teacher
@@ -106,7 +107,7 @@ def train(
     resume: bool = False,
     callbacks: tuple[TrainerCallback, ...] = (),
     about: About = About(),  # noqa: B008
-    on_progress: Progress = lambda what, done, total: None,
+    on_progress: Progress = untold,
 ) -> TrainingResult:
     """Train a model and write its checkpoint folder.
 
@@ -156,11 +157,7 @@ def train(
         set_seed(config.seed)
         options = _options(config, data, objective)
         vectors = vectors or find_vectors(config.embeddings, config.embedding_size, on_progress)
-        model, tokenizer, inputs = (
-            initialize_from(start, learnt, config, options, place, on_progress)
-            if start
-            else initialize_model(learnt, config, options, vectors, place, on_progress)
-        )
+        model, tokenizer, inputs = _initialize(start, learnt, config, options, vectors, place, on_progress)
         batches = Batches(
             learnt,
             tokenizer,
@@ -176,9 +173,8 @@ def train(
         ranker = Ranker(model, tokenizer, place, cache=EncodingCache(0))  # evaluates states as they are stored
 
         # 2. Train, and evaluate the best epoch beside BM25.
-        dev_with_wordings = with_wordings(
-            with_wordings(dev, data), dev
-        )  # as in a search; no question meets its own text
+        # As in a search, all wordings are known; no question meets its own text.
+        dev_with_wordings = with_wordings(with_wordings(dev, data), dev)
         dev_set = EvaluationSet(
             sample_questions(dev_with_wordings, config.dev_questions, config.seed), language=config.language
         )
@@ -279,6 +275,21 @@ def _weights_read(config: TrainingConfig, start: Ranker | None) -> str | None:
     return encoder and encoder_hash(find_encoder(encoder))
 
 
+def _initialize(
+    start: Ranker | None,
+    data: Dataset,
+    config: TrainingConfig,
+    options: Mapping[str, Any],
+    vectors: PretrainedVectors | None,
+    device: torch.device,
+    on_progress: Progress,
+) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
+    """The model that a run begins with, with the weights of its start, if there is one."""
+    if start:
+        return initialize_from(start, data, config, options, device, on_progress)
+    return initialize_model(data, config, options, vectors, device, on_progress)
+
+
 def _options(config: TrainingConfig, data: Dataset, objective: ObjectiveSpec) -> dict[str, Any]:
     """The options of the model; of one that tells classes, how many there are."""
     options = config.model_options
@@ -324,7 +335,9 @@ def _record(
         "encoder": _weights_read(config, start),
         "teacher": teacher.digest if teacher else None,
     }
-    record = asdict(config) | asdict(recipe) | names | {f"{name}{DIGEST}": digest for name, digest in digests.items()}
+    record = asdict(config) | asdict(recipe) | names
+    for name, digest in digests.items():
+        record[f"{name}{DIGEST}"] = digest
     return json.loads(json.dumps(record))
 
 
@@ -382,7 +395,7 @@ def _dev_report(choice: DevChoice, data: Dataset) -> EvaluationReport:
 
 
 def _epoch(number: int, dev: EvaluationSet, ranker: Ranker, on_progress: Progress) -> Epoch:
-    scores = dev.timed_scores(ranker, lambda done, total: on_progress("scoring the dev questions", done, total))
+    scores = dev.timed_scores(ranker, partial(on_progress, "scoring the dev questions"))
     return Epoch.of(number, dev, ranker, scores)
 
 
@@ -402,10 +415,13 @@ def _judged_candidates(
     evaluation_set = EvaluationSet(data, language=config.language)
     for done, (question, rows) in enumerate(zip(evaluation_set.questions, evaluation_set.pools, strict=True)):
         on_progress("fitting to training questions", done, len(data.questions))
-        batches = list(cached.answer_states([data.answers[row].text for row in rows]))
-        order = np.concatenate([places for places, _ in batches])
+        states_of_batches: list[TextStates] = []
+        order: list[int] = []  # of the candidates, which are encoded with those of a similar length
+        for places, states in cached.answer_states([data.answers[row].text for row in rows]):
+            order += places
+            states_of_batches.append(states)
         relevant = torch.from_numpy(np.isin(rows, question.positives))[order].to(ranker.device)
-        yield ranker.encode_questions([question.text]), TextStates.stack([states for _, states in batches]), relevant
+        yield ranker.encode_questions([question.text]), TextStates.stack(states_of_batches), relevant
     on_progress("fitting to training questions", len(data.questions), len(data.questions))
 
 

@@ -101,10 +101,12 @@ class AnswerTrainer(Trainer):
         done, waited = epochs_so_far(last)
         patience = EarlyStoppingCallback(config.patience)
         patience.early_stopping_patience_counter = waited
-        ended = replace(recipe, epochs=done) if waited >= config.patience else recipe
+        planned = recipe
+        if waited >= config.patience:  # the run had ended when it was interrupted
+            planned = replace(recipe, epochs=done)
         super().__init__(
             model=Scorer(ranker.model),
-            args=_arguments(states, config, ended, ranker.device),
+            args=_arguments(states, config, planned, ranker.device),
             train_dataset=batches.pairs,  # a list is a data set, too
             eval_dataset=dev.questions,
             data_collator=batches,
@@ -158,7 +160,9 @@ class AnswerTrainer(Trainer):
         teacher = inputs.pop("teacher", None)
         if self.own_negatives and self.args.world_size == 1:  # processes might choose differently
             labels, target = self._keep_hardest(inputs, labels, target)
-        wanted = labels != IGNORE if teacher is None else (labels != IGNORE) | ~teacher.isnan()
+        wanted = labels != IGNORE
+        if teacher is not None:
+            wanted = wanted | ~teacher.isnan()
         config = self.config
         objective = objective_spec(self.recipe.objective)
         assert objective.loss is not None
@@ -202,7 +206,8 @@ class AnswerTrainer(Trainer):
             kept = [target]
             is_wrong = relevance(labels, self.classes) == NEGATIVE
             for question, wrong in zip(inputs["question_rows"], is_wrong, strict=True):
-                if len(own := wrong.nonzero().squeeze(1)):
+                own = wrong.nonzero().squeeze(1)
+                if len(own):
                     scores = model.match(questions[question.view(1)], answers.selected(places[own]))
                     kept.append(own[scores.argmax().view(1)])
         model.train()

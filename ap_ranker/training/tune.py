@@ -183,9 +183,10 @@ def _open(output: Path, definition: Mapping[str, Mapping[str, Any]]) -> optuna.S
         if whole != text:
             write_text_atomically(log, whole.decode())  # an interruption may truncate the last line
         find = optuna.load_study if whole else partial(optuna.create_study, direction="maximize")
+        storage = JournalStorage(JournalFileBackend(str(log)))
         study = find(
             study_name="tune",
-            storage=JournalStorage(JournalFileBackend(str(log))),
+            storage=storage,
             pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=3),  # slow learners lag at first
         )
         earlier = study.user_attrs.get(DEFINITION, {} if study.trials else definition)
@@ -209,7 +210,12 @@ def _open(output: Path, definition: Mapping[str, Mapping[str, Any]]) -> optuna.S
 
 def _finished(study: optuna.Study) -> list[FrozenTrial]:
     """All trials except interrupted ones, which failed without an error."""
-    return [t for t in study.get_trials() if t.state.is_finished() and (t.state != TrialState.FAIL or t.user_attrs)]
+    finished: list[FrozenTrial] = []
+    for trial in study.get_trials():
+        has_ended = trial.state != TrialState.FAIL or trial.user_attrs
+        if trial.state.is_finished() and has_ended:
+            finished.append(trial)
+    return finished
 
 
 def _best(study: optuna.Study) -> FrozenTrial | None:
@@ -224,11 +230,14 @@ def _keep_best(study: optuna.Study, output: Path, base: TrainingConfig) -> None:
     an interruption at any point.
     """
     best = _best(study)
-    if best is not None and is_checkpoint(new := output / f"trial-{best.number}"):
-        with checkpoint_draft(output / CHECKPOINT) as draft:
-            shutil.copytree(new, draft, dirs_exist_ok=True)
-        title = f"# The best trial of `ap-ranker tune`, number {best.number + 1}: dev MRR {best.value:.4f}.\n"
-        settings = configure(base, best.params).without_defaults()
-        write_text_atomically(output / BEST, title + yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
+    if best is not None:
+        new = output / f"trial-{best.number}"
+        if is_checkpoint(new):
+            with checkpoint_draft(output / CHECKPOINT) as draft:
+                shutil.copytree(new, draft, dirs_exist_ok=True)
+            title = f"# The best trial of `ap-ranker tune`, number {best.number + 1}: dev MRR {best.value:.4f}.\n"
+            settings = configure(base, best.params).without_defaults()
+            content = title + yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
+            write_text_atomically(output / BEST, content)
     for other in output.glob("trial-*"):
         shutil.rmtree(other)

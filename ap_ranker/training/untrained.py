@@ -123,7 +123,8 @@ def untrained_ranker(
     answers = [Answer(str(row), text, tuple(wordings_of_texts[row])) for row, text in enumerate(texts)]
     calibration = untrained_calibration(ranker, answers, stored=stored)
     if calibration is None:
-        checkpoint = replace(checkpoint, floor=floor_of(random_scores(ranker, texts).max(axis=1)))
+        best = random_scores(ranker, texts).max(axis=1)
+        checkpoint = replace(checkpoint, floor=floor_of(best))
     else:
         checkpoint = replace(checkpoint, calibration={MODEL: calibration})
     ranker.config = checkpoint

@@ -87,21 +87,26 @@ class CopiedByParameters:
 
     def _get_telemetry_data(self) -> dict[str, Any]:
         """Data that is sent to Posthog for usage analytics: models without their folders, types of other parts."""
-        parts = {name: part for name in TOLD if name in self.parameters and (part := getattr(self, name)) is not None}
-        told_parts = {name: type(part).__name__ for name, part in parts.items()}
-        if "model" in parts:
-            told_parts["model"] = Path(parts["model"]).name
-        return told_parts
+        data: dict[str, Any] = {}
+        for name in TOLD:
+            part = getattr(self, name) if name in self.parameters else None
+            if part is not None:
+                data[name] = Path(part).name if name == "model" else type(part).__name__
+        return data
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         twin = memo[id(self)] = type(self)(**deepcopy(self._values(), memo))
         if id(vars(self).get("__haystack_added_to_pipeline__")) in memo:  # the pipeline itself is being copied
-            vars(twin).update(deepcopy({name: value for name, value in vars(self).items() if name[:2] == "__"}, memo))
+            connections = {name: value for name, value in vars(self).items() if name[:2] == "__"}
+            vars(twin).update(deepcopy(connections, memo))
         return twin
 
     def _values(self) -> dict[str, Any]:
-        values = {name: getattr(self, name) for name in self.parameters}
-        return {name: value.value if isinstance(value, Enum) else value for name, value in values.items()}
+        values: dict[str, Any] = {}
+        for name in self.parameters:
+            value = getattr(self, name)
+            values[name] = value.value if isinstance(value, Enum) else value
+        return values
 
 
 class Composed(CopiedByParameters):
@@ -132,7 +137,8 @@ class Composed(CopiedByParameters):
     close_async = in_thread(close)
 
     def _tell(self, method: str) -> None:
-        for part in (getattr(self, name) for name in self.uses):
+        for name in self.uses:
+            part = getattr(self, name)
             if hasattr(part, method):
                 getattr(part, method)()
 
@@ -223,8 +229,12 @@ class DocumentTexts:
         return [prefix + content + suffix for content in contents]
 
     def _joined(self, document: Document) -> str:
-        values = (document.meta.get(name) for name in self.meta_fields)
-        return self.separator.join([*(str(value) for value in values if value is not None), document.content or ""])
+        texts: list[str] = []
+        for name in self.meta_fields:
+            value = document.meta.get(name)
+            if value is not None:
+                texts.append(str(value))
+        return self.separator.join([*texts, document.content or ""])
 
     def origin(self, ranker: Ranker) -> str:
         """What an embedding comes from: the checkpoint's fingerprint and, if there are any, a hash of the settings."""

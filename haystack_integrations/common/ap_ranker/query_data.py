@@ -27,7 +27,7 @@ from ap_ranker.errors import InputError, one_line
 from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_SCORE
 from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.wordings import WORDING_RANK
+from ap_ranker.ranking.wordings import EMBEDDED_BY, WORDING_RANK
 from haystack_integrations.common.ap_ranker.component import DocumentTexts, WarnOnce
 from haystack_integrations.common.ap_ranker.entries import MARK, content_and_answer, names_in_files, own_wordings
 
@@ -73,8 +73,8 @@ def check_meta(documents: Iterable[Document]) -> None:
     """Raise InputError if the meta of a document is no dictionary, which Haystack does not check."""
     wrong = [document for document in documents if not isinstance(document.meta, dict)]
     if wrong:
-        found = one_line(repr(wrong[0].meta), 80)
-        raise InputError(f"Document {wrong[0].id!r}: expected meta as a dictionary, found {found}.")
+        content = one_line(repr(wrong[0].meta), 80)
+        raise InputError(f"Document {wrong[0].id!r}: expected meta as a dictionary, found {content}.")
 
 
 def query_key(query: str) -> str:
@@ -169,7 +169,8 @@ class Found:
         if len(self.order) <= limit:
             return self
         ranks = self.columns.get(WORDING_RANK, [None] * len(self.rows))
-        chosen = set(sorted(self.order, key=lambda place: ranks[place] is None)[:limit])  # sorting keeps the order
+        wordings_first = sorted(self.order, key=lambda place: ranks[place] is None)  # each part keeps its order
+        chosen = set(wordings_first[:limit])
         return replace(self, order=[place for place in self.order if place in chosen])
 
     def copy(self, place: int, score: float | None, more: Mapping[str, Any]) -> Document:
@@ -211,6 +212,20 @@ def changed(
     values["score"] = score
     values["embedding"] = embedding
     return copy
+
+
+def with_embeddings(documents: Sequence[Document], embeddings: Sequence[list[float]], origin: str) -> list[Document]:
+    """Copies of documents with these embeddings, and with what these come from in the meta."""
+    embedded: list[Document] = []
+    for document, embedding in zip(documents, embeddings, strict=True):
+        embedded.append(changed(document, document.meta | {EMBEDDED_BY: origin}, document.score, embedding))
+    return embedded
+
+
+def falling_order(scores: Sequence[float | None]) -> list[int]:
+    """The places of scores, the highest first, equal ones as they are; those of unknown scores come last."""
+    known_scores = [-math.inf if score is None else score for score in scores]
+    return sorted(range(len(known_scores)), key=known_scores.__getitem__, reverse=True)
 
 
 def is_told(documents: Sequence[Document], key: str | None, name: str) -> bool:
@@ -257,11 +272,10 @@ class CandidateReader:
         self, documents: Sequence[Document], copies: Sequence[Document], key: str | None, paths: Sequence[str] | None
     ) -> Candidates:
         """The candidates for the query of a key; all copies of a document are asked what a retriever has told."""
-        stored = {
-            candidate.id
-            for candidate in copies
-            if MARK in candidate.meta or query_data(candidate, key).get(STORED_QUESTION)
-        }
+        stored: set[str] = set()
+        for candidate in copies:
+            if MARK in candidate.meta or query_data(candidate, key).get(STORED_QUESTION):
+                stored.add(candidate.id)
         wordings: list[tuple[str, ...]] = [()] * len(documents)
         if stored or paths is not None:
             files = self.wordings(paths)
@@ -276,8 +290,8 @@ class CandidateReader:
 
     def read_once(self, fetched: Found, places: Sequence[int], paths: Sequence[str] | None) -> Candidates:
         """As `read`; a document is read again once a document of the store, or a file of wordings, has changed."""
-        is_told = paths is not None or STORED_QUESTION in fetched.meta
-        sources = (fetched.revision, self.wordings(paths), is_told)
+        reads_meta = paths is not None or STORED_QUESTION in fetched.meta
+        sources = (fetched.revision, self.wordings(paths), reads_meta)
         (latest, candidates) = self._known
         if not latest or any(map(is_not, latest, sources)) or len(candidates) > MOST_ANSWERS:
             candidates = {}
@@ -288,7 +302,7 @@ class CandidateReader:
                 new[row] = document
         if new:
             documents = [*new.values()]
-            columns = self.read(documents, documents, None, (paths or []) if is_told else None)
+            columns = self.read(documents, documents, None, (paths or []) if reads_meta else None)
             candidates |= zip(new, zip(*columns, strict=True), strict=True)
         rows = [candidates[fetched.rows[place]] for place in places]
         return cast(Candidates, tuple(zip(*rows, strict=True)) or ((), (), ()))
@@ -324,7 +338,9 @@ class CandidateReader:
     ) -> list[float] | None:
         """The scores of BM25, by the stemmers of these languages; `None`, and one warning, if any is missing."""
         expected = ranker.bm25_language
-        for language in (spoken for spoken in languages if spoken != expected):
+        for language in languages:
+            if language == expected:
+                continue
             self.warn_once(
                 "fuse_scores is on, but BM25's scores are those of language: {language}, and {checkpoint} was trained "
                 "with language: {expected}. Set the document store's language to that.",

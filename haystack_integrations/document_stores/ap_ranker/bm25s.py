@@ -54,6 +54,14 @@ def _words(k1: float, b: float, language: str | None) -> Callable[[Documents], I
     return lambda documents: documents.index(k1, b, language)
 
 
+def _scaled_cosine(cosine: float) -> float:
+    return (1 + cosine) / 2
+
+
+def _scaled_bm25(score: float) -> float:
+    return float(expit(score / _SCALE))
+
+
 class SharedDocuments:
     """
     The documents of one or more stores, what is computed of them, and a lock for both.
@@ -243,7 +251,7 @@ class BM25SDocumentStore(StoredDocuments):
             leg = self._by_meaning(query_embedding)
             if not len(leg.rows) and len(documents):
                 logger.warning("Expected documents with embeddings, found none. Embed them: APDocumentEmbedder.")
-            scale = (lambda cosine: (1 + cosine) / 2) if scale_score else float
+            scale = _scaled_cosine if scale_score else float
             embedding = bool(return_embedding)
             return self._find([leg], filters, top_k, scale=scale, embedding=embedding).copies()
 
@@ -272,14 +280,20 @@ class BM25SDocumentStore(StoredDocuments):
             if embedding is not None:
                 meaning = [self._by_meaning(embedding)]
             legs = [*meaning, self._by_words(query)]
-            scale = (lambda score: float(expit(score / _SCALE))) if scale_score else float
-            told = stored_questions
-            key = query_key(query)
-            return self._find(legs, filters, top_k, rank_all, key, wordings=wordings, scale=scale, told=told)
+            return self._find(
+                legs,
+                filters,
+                top_k,
+                rank_all,
+                query_key(query),
+                stored_questions=stored_questions,
+                wordings=wordings,
+                scale=_scaled_bm25 if scale_score else float,
+            )
 
-    def _find(self, legs: Sequence[Leg], *limits: Any, told: bool = False, **options: Any) -> Found:
+    def _find(self, legs: Sequence[Leg], *limits: Any, stored_questions: bool = False, **options: Any) -> Found:
         meta = {}
-        if told or self.documents is not None:
+        if stored_questions or self.documents is not None:
             meta = {STORED_QUESTION: True}
         wordings = options.get("wordings")
         if wordings is not None and len(wordings.rows):
@@ -352,7 +366,9 @@ class BM25SDocumentStore(StoredDocuments):
             for document in map(checked, new):
                 if document.id not in after:
                     after.put(document)
-            computed = {compute: (after.revision(), compute(after)) for compute in functions}
+            computed: dict[Callable[[Documents], Any], tuple[str, Any]] = {}
+            for compute in functions:
+                computed[compute] = after.revision(), compute(after)
             with self._shared.lock:
                 if self._shared.documents is before and before.revision() == revision:  # nobody has written meanwhile
                     self._shared.documents = after
@@ -367,13 +383,18 @@ class BM25SDocumentStore(StoredDocuments):
             if self.documents is not None:
                 source = f"{self.documents} (match: {self.match})"
             if source is not None and shared.source is None:
-                read = [to_document(entry, Match(self.match)) for entry in read_entries(Path(str(self.documents)))]
-                for document in {document.id: document for document in read}.values():
+                documents: dict[str, Document] = {}  # of several with the same id, the last one
+                for entry in read_entries(Path(str(self.documents))):
+                    document = to_document(entry, Match(self.match))
+                    documents[document.id] = document
+                for document in documents.values():
                     shared.documents.put(document)
                 shared.source = source
             if source not in (None, shared.source):
-                found = f"expected the documents of {source}, found those of {shared.source}"
-                raise InputError(f"Index {self.index!r} in memory: {found}. Give this store another index, or none.")
+                raise InputError(
+                    f"Index {self.index!r} in memory: expected the documents of {source}, found those of "
+                    f"{shared.source}. Give this store another index, or none."
+                )
             with shared.documents.transaction(write=write):
                 yield shared.documents
 

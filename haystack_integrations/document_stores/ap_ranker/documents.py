@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from math import inf
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -27,7 +26,7 @@ from ap_ranker.errors import InputError, library_errors, one_line
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.wordings import EMBEDDED_BY, Leg, Vectors
 from ap_ranker.text.reading import READING_VERSION
-from haystack_integrations.common.ap_ranker.query_data import Found
+from haystack_integrations.common.ap_ranker.query_data import Found, falling_order
 
 
 class EmbeddingSizeError(InputError, DocumentStoreError):
@@ -139,17 +138,19 @@ class Documents:
 
     def not_embedded_by(self, origin: str) -> list[int]:
         """The rows of the documents without an embedding of this origin."""
-        some = self._documents.items()
-        return [
-            row for row, document in some if row not in self._embeddings or document.meta.get(EMBEDDED_BY) != origin
-        ]
+        rows: list[int] = []
+        for row, document in self._documents.items():
+            if row not in self._embeddings or document.meta.get(EMBEDDED_BY) != origin:
+                rows.append(row)
+        return rows
 
     def close(self) -> None:
         """Close files until the next use."""
 
     def read(self) -> list[Document]:
         """All documents, with their embeddings."""
-        return list(self.with_embeddings(dict(self.by_row())).values())
+        documents = dict(self.by_row())
+        return list(self.with_embeddings(documents).values())
 
     @library_errors("Expected filters that fit the documents", (TypeError,))
     def matching(self, filters: dict[str, Any]) -> list[Document]:
@@ -158,8 +159,14 @@ class Documents:
         if asks_for_embeddings(filters):
             return [document for document in self.read() if document_matches_filter(filters, document)]
         ids = ids_asked_for(filters)
-        some = self.by_row() if ids is None else sorted(self.fetch(self.rows_of(ids)).items())
-        matching = {row: document for row, document in some if document_matches_filter(filters, document)}
+        candidates: Iterable[tuple[int, Document]] = self.by_row()
+        if ids is not None:
+            with_ids = self.fetch(self.rows_of(ids))
+            candidates = sorted(with_ids.items())
+        matching: dict[int, Document] = {}
+        for row, document in candidates:
+            if document_matches_filter(filters, document):
+                matching[row] = document
         return list(self.with_embeddings(matching).values())
 
     def with_embeddings(self, documents: dict[int, Document]) -> dict[int, Document]:
@@ -229,12 +236,14 @@ def ids_asked_for(filters: dict[str, Any]) -> list[str] | None:
     """
     match filters:
         case {"field": "id", "operator": "in", "value": list(ids)}:
-            are_plain = all(
-                isinstance(document_id, str) and document_id.isprintable() and document_id[4:5] != "-"
-                for document_id in ids
-            )
-            return ids if are_plain else None
+            if all(map(_is_plain_id, ids)):
+                return ids
     return None
+
+
+def _is_plain_id(document_id: object) -> bool:
+    """Whether an id is equal to no other, and printable."""
+    return isinstance(document_id, str) and document_id.isprintable() and document_id[4:5] != "-"
 
 
 def check_dictionary(filters: object) -> None:
@@ -310,10 +319,12 @@ def find(
     filters = filters and with_meta_prefix(filters)
     read = partial(_read, stored, embeddings=embedding or asks_for_embeddings(filters))
     document_of: dict[int, Document] = {}
-    best = [leg.best(None if filters else top_k) for leg in legs]
+    limit = None if filters else top_k  # which of them match is not known yet
+    best = [leg.best(limit) for leg in legs]
     if filters:
         best = [_first(rows, top_k, filters, read, document_of) for rows in best]
-    rows = np.array(sorted(set().union(*best)), np.int64)
+    by_any = set().union(*best)
+    rows = np.array(sorted(by_any), np.int64)
     is_whole = False
     if max(len(leg.rows) for leg in legs) <= rank_all:
         everything = np.unique(np.concatenate([leg.rows for leg in legs]))
@@ -324,22 +335,22 @@ def find(
     columns: dict[str, list[Any]] = {}
     numbers = rows.tolist()
     for leg, ranked in zip(legs, best, strict=True):
-        ranks = dict(zip(ranked, range(1, len(ranked) + 1), strict=True))
+        ranks = {row: rank for rank, row in enumerate(ranked, start=1)}
         columns[leg.rank_field] = list(map(ranks.get, numbers))
         if leg.score_field:
             columns[leg.score_field] = leg.scores_of(rows)
         meta = {**meta, **leg.meta}
     scores = legs[0].scores_of(rows)
-    keys = [-inf if score is None else score for score in scores]
-    order = sorted(range(len(keys)), key=keys.__getitem__, reverse=True)
-    scaled = [None if score is None else scale(score) for score in scores]
+    scaled: list[float | None] = []
+    for score in scores:
+        scaled.append(None if score is None else scale(score))
     document_of |= read([row for row in numbers if row not in document_of])
     documents = [document_of[row] for row in numbers]
     return Found(
         revision,
         numbers,
         documents=documents,
-        order=order,
+        order=falling_order(scores),
         scores=scaled,
         columns=columns,
         meta=meta,

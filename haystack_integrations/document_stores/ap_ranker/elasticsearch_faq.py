@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -376,8 +376,7 @@ class ElasticsearchFAQStore:
         """The first documents of an index, in no special order; at most 10,000."""
         search = {"size": min(limit, 10_000), "query": {"exists": {"field": "content"}}, "sort": ["_doc"]}
         hits = self.search(index, [search])[0].get("hits", {}).get("hits", [])
-        read = (read_document(hit["_id"], hit["_source"]) for hit in hits)
-        return [document for document in read if document is not None]
+        return _documents_of(hits)
 
     def query_of(self, index: str, filters: dict[str, Any]) -> dict[str, Any]:
         """Haystack's filters as Elasticsearch takes them; FilterError if they are malformed or find nothing ever."""
@@ -391,9 +390,10 @@ class ElasticsearchFAQStore:
             mapped_fields = self.facts(index).fields
         for name in names:
             if mapped_fields.get(name, "text") in ("text", "object", "nested", "dense_vector"):
-                mapped = sorted(
-                    field for field, kind in mapped_fields.items() if kind not in ("text", "nested", "dense_vector")
-                )
+                mapped: list[str] = []
+                for field, kind in sorted(mapped_fields.items()):
+                    if kind not in ("text", "nested", "dense_vector"):
+                        mapped.append(field)
                 raise FilterError(
                     f"Expected filters on fields of the mapping of {index!r} ({', '.join(mapped)}), found {name!r}. "
                     f"Add it to the store's fields ({name}: {{type: keyword}}), and run `ap-ranker index` again."
@@ -411,8 +411,7 @@ class ElasticsearchFAQStore:
         query = {"match_all": {}} if not filters else self.query_of(self.index, filters)
         answer = self.search(self.index, [{"size": 10_000, "query": {"bool": {"filter": query}}}])[0]
         hits = answer.get("hits", {}).get("hits", [])
-        read = (read_document(hit["_id"], hit["_source"]) for hit in hits)
-        return [document for document in read if document is not None]
+        return _documents_of(hits)
 
     def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
         """Refused: an index is written by `ap-ranker index`, which makes all that a search needs."""
@@ -450,6 +449,16 @@ def _fields_of(filters: Mapping[str, Any]) -> list[str]:
         if isinstance(condition, Mapping):
             names += _fields_of(condition)
     return names
+
+
+def _documents_of(hits: Iterable[Mapping[str, Any]]) -> list[Document]:
+    """The documents of hits, without what is none."""
+    documents: list[Document] = []
+    for hit in hits:
+        document = read_document(hit["_id"], hit["_source"])
+        if document is not None:
+            documents.append(document)
+    return documents
 
 
 _NOT_META = ("id", "content", "blob", "embedding", "score", "sparse_embedding", "meta")

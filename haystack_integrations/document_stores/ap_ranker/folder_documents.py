@@ -102,8 +102,12 @@ class FolderDocuments(Documents):
         return self._open().execute("SELECT row, content FROM documents WHERE typeof(content) = 'text' ORDER BY row")
 
     def embeddings(self, rows: Iterable[int] | None = None) -> Iterator[tuple[int, str, np.ndarray]]:
-        some, values = ("WHERE", ()) if rows is None else (f"{_SOME} AND", (json.dumps(list(rows)),))
-        query = f"SELECT row, id, embedding FROM documents {some} embedding IS NOT NULL ORDER BY row"
+        condition = "WHERE"
+        values: tuple[str, ...] = ()
+        if rows is not None:
+            condition = f"{_SOME} AND"
+            values = (json.dumps(list(rows)),)
+        query = f"SELECT row, id, embedding FROM documents {condition} embedding IS NOT NULL ORDER BY row"
         for row, document_id, stored in self._open().execute(query, values):
             with self._reading(document_id):
                 embedding = to_array(np.frombuffer(stored, _TYPES[bytes(stored[:1])], offset=1))
@@ -204,8 +208,11 @@ class FolderDocuments(Documents):
             del fields["id"], fields["content"], fields["embedding"]
             return to_json(fields)
         except (TypeError, ValueError, RecursionError) as error:
-            found = f"found {one_line(repr(document.meta))} ({one_line(error)}), which {self.folder} cannot keep"
-            raise InputError(f"Document {document.id!r}: expected meta of plain values, {found}.") from error
+            content = f"{one_line(repr(document.meta))} ({one_line(error)})"
+            raise InputError(
+                f"Document {document.id!r}: expected meta of plain values, found {content}, which {self.folder} cannot "
+                "keep."
+            ) from error
 
     def _kept(self, name: str, load: Callable[[Path], Kind], build: Callable[[], Index[Kind]]) -> Index[Kind]:
         """The index of this name and the current revision; built and saved unless it is there as it was saved."""

@@ -299,9 +299,10 @@ class AnswerRanker(CheckpointComponent):
         self, ranker: Ranker, query: str, candidates: Sequence[Document], documents: Sequence[Document], key: str
     ) -> Signals:
         """The signals of candidates, which are the different ones of the documents, for the query of a key."""
-        with_data = [
-            document for document in documents if QUERY_DATA in document.meta or MARK in document.meta
-        ]  # of other retrievers, none
+        with_data: list[Document] = []  # of other retrievers, none
+        for document in documents:
+            if QUERY_DATA in document.meta or MARK in document.meta:
+                with_data.append(document)
         entries = self._candidates.read(candidates, with_data, key, self.wordings)
         bm25 = partial(self._candidates.bm25_of, ranker, candidates, with_data, key)
         return self._signals(ranker, query, entries, bm25, counted=is_told(with_data, key, WORDINGS_COUNT))
@@ -318,11 +319,16 @@ class AnswerRanker(CheckpointComponent):
         question = self._question(query)
         (texts, parts, wordings) = entries
         counts = counted or bool(self.wordings) or any(wordings)
-        if tracing.is_tracing_enabled() and (span := tracing.tracer.current_span()) is not None:
-            tags = {"model": self.model, "architecture": ranker.name, "candidates": len(texts)}
+        span = tracing.tracer.current_span() if tracing.is_tracing_enabled() else None
+        if span is not None:
+            tags: dict[str, Any] = {
+                "ap_ranker.model": self.model,
+                "ap_ranker.architecture": ranker.name,
+                "ap_ranker.candidates": len(texts),
+            }
             if ranker.cache is not None:
-                tags["cache_hits"] = ranker.cache.count(texts)
-            span.set_tags({f"ap_ranker.{name}": value for name, value in tags.items()})
+                tags["ap_ranker.cache_hits"] = ranker.cache.count(texts)
+            span.set_tags(tags)
             span.set_content_tag("ap_ranker.question", question)
         return ranker.score_entries(
             question,
@@ -338,12 +344,16 @@ class AnswerRanker(CheckpointComponent):
     ) -> tuple[list[tuple[int, float]], dict[int, dict[str, Any]], Decision]:
         """The places to return, best first, with their scores; the query data of each; and the decision."""
         best, decision = ranker.decider(fuse_scores=self.fuse_scores).answer(signals, **limits)
-        facts = {WORDINGS_COUNT: signals.wordings is not None, OTHER_FAQ: ranker.knows_faq is False}
         # What a router, or another ranker of ours, behind this one asks for.
-        of_all: dict[str, Any] = {name: True for name, holds in facts.items() if holds}
+        of_all: dict[str, Any] = {}
+        if signals.wordings is not None:
+            of_all[WORDINGS_COUNT] = True
+        if ranker.knows_faq is False:
+            of_all[OTHER_FAQ] = True
         of_all[DECISION] = decision_data(decision)
-        data = {place: of_all for place, _ in best}
-        for place in data:
+        data: dict[int, dict[str, Any]] = {}
+        for place, _ in best:
+            data[place] = of_all
             wording = signals.matched[place]
             if wording is not None:
                 asked = wording.removeprefix(self.query_prefix).removesuffix(self.query_suffix)
@@ -374,8 +384,8 @@ class AnswerRanker(CheckpointComponent):
         question = self._question(query)
         copies = []
         for document, text in zip(documents, self._texts.texts(documents), strict=True):
-            weights = zip(("question", "answer"), self.loaded().attention_weights(question, text), strict=True)
-            explanation = {side: list(map(asdict, tokens)) for side, tokens in weights}
+            of_question, of_answer = self.loaded().attention_weights(question, text)
+            explanation = {"question": list(map(asdict, of_question)), "answer": list(map(asdict, of_answer))}
             data = {EXPLANATION: explanation}
             copies.append(with_query_data(document, query_key(query), data, document.score))
         return copies

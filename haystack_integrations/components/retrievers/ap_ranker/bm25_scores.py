@@ -74,15 +74,18 @@ class BM25Scores(Composed):
         check_query(query)
         check_documents(documents)
         key = query_key(query)
-        ids = sorted({document.id for document in documents if query_data(document, key).get(BM25_SCORE) is None})
-        if not ids:
+        without_score: set[str] = set()
+        for document in documents:
+            if query_data(document, key).get(BM25_SCORE) is None:
+                without_score.add(document.id)
+        if not without_score:
             return {"documents": documents}
-        filters = {"field": "id", "operator": "in", "value": ids}
-        scored = self.retriever.run(query=query, filters=filters, top_k=len(ids))["documents"]
-        scores = {
-            document.id: query_data(with_lucene_score(document, self.k1, key), key).get(BM25_SCORE)
-            for document in scored
-        }
+        filters = {"field": "id", "operator": "in", "value": sorted(without_score)}
+        scored = self.retriever.run(query=query, filters=filters, top_k=len(without_score))["documents"]
+        scores: dict[str, float | None] = {}
+        for document in scored:
+            with_score = with_lucene_score(document, self.k1, key)
+            scores[document.id] = query_data(with_score, key).get(BM25_SCORE)
 
         def completed(document: Document) -> Document:
             if query_data(document, key).get(BM25_SCORE) is not None:

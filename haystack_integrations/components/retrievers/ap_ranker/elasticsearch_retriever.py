@@ -11,7 +11,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from haystack import Document, component, tracing
 from haystack.document_stores.types import FilterPolicy
 from haystack.utils import ComponentDevice, Secret
@@ -30,16 +29,17 @@ from ap_ranker.ranking.bm25 import (
 from ap_ranker.ranking.bm25_statistics import AskedWords, CountedTerms, Statistics
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, check_number
-from ap_ranker.ranking.wordings import EMBEDDED_BY, EMBEDDING_RANK, EMBEDDING_SCORE, WORDING_RANK
+from ap_ranker.ranking.wordings import EMBEDDING_RANK, EMBEDDING_SCORE, WORDING_RANK
 from ap_ranker.text.reading import Word
 from haystack_integrations.common.ap_ranker.component import READING, CheckpointComponent, DocumentTexts, file_list
 from haystack_integrations.common.ap_ranker.query_data import (
     STORED_QUESTION,
     WORDINGS_COUNT,
     Found,
-    changed,
     check_query,
+    falling_order,
     query_key,
+    with_embeddings,
 )
 from haystack_integrations.components.retrievers.ap_ranker.elasticsearch_queries import (
     MOST_CLAUSES,
@@ -234,9 +234,7 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         if not ranker.has_vectors:
             return documents
         vectors = ranker.embed_answers(self.texts.texts(documents), self.batch_size).tolist()
-        origin = {EMBEDDED_BY: self.texts.origin(ranker)}
-        pairs = zip(documents, vectors, strict=True)
-        return [changed(document, document.meta | origin, document.score, vector) for document, vector in pairs]
+        return with_embeddings(documents, vectors, self.texts.origin(ranker))
 
     def contents(self, limit: int) -> list[str]:
         """The contents of some documents of the index."""
@@ -322,17 +320,22 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
             by_words = answers[1 : 1 + len(words)]
             by_meaning = answers[1 + len(words) : -1]
             by_wordings = _hits_by_wordings(answers[-1], top_k)
-            hits = list(chain.from_iterable(map(_hits_of, (*by_words, *by_meaning))))
+            hits_by_words = _hits_of_all(by_words)
+            hits_by_meaning = _hits_of_all(by_meaning)
             counted = answers[0]["aggregations"]
             if not counted["lengths"]["count"]:  # it was deleted, and is being made anew
                 raise self._incomplete(index)
-            # Elasticsearch has (1 + cosine) / 2 as score.
-            cosines = {hit["_id"]: 2 * hit["_score"] - 1 for hit in chain.from_iterable(map(_hits_of, by_meaning))}
+            cosines: dict[str, float] = {}
+            for hit in hits_by_meaning:
+                cosines[hit["_id"]] = 2 * hit["_score"] - 1  # Elasticsearch has (1 + cosine) / 2 as score
+            changes: dict[str, int] = {}
+            for hit in (*hits_by_words, *hits_by_meaning, *by_wordings):
+                changes[hit["_id"]] = hit["_seq_no"]
             return _Hits(
-                _best_first(by_words),
+                _best_first(hits_by_words),
                 cosines,
                 by_wordings=[hit["_id"] for hit in by_wordings],
-                changes={hit["_id"]: hit["_seq_no"] for hit in (*hits, *by_wordings)},
+                changes=changes,
                 statistics=read_statistics(asked, counted),
                 has_wordings=bool(counted["asked"]["doc_count"]) or bool(names),
             )
@@ -347,8 +350,15 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         self, index: str, changes: Mapping[str, int], kept: _KeptDocuments, language: str | None
     ) -> dict[str, int]:
         """The rows of documents; those that are not in memory are fetched. What is gone by now is left out."""
-        rows = {name: kept.rows[name, change] for name, change in changes.items() if (name, change) in kept.rows}
-        fetched = self.document_store.documents(index, [name for name in changes if name not in rows])
+        rows: dict[str, int] = {}
+        new: list[str] = []
+        for name, change in changes.items():
+            row = kept.rows.get((name, change))
+            if row is None:
+                new.append(name)
+            else:
+                rows[name] = row
+        fetched = self.document_store.documents(index, new)
         for name, (change, document) in fetched.items():
             kept.add((name, change), document, language)
             rows[name] = kept.rows[name, change]
@@ -358,15 +368,20 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         """The known terms that may be parts of the query's compounds that no text has, in languages that have them."""
         if language not in COMPOUNDING:
             return {}
-        compounds = {word: compounds_of(word) for word in asked_words(query, language)}
-        terms = {word: list(chain.from_iterable(word)) for word in compounds}
-        parts = {word: list(chain.from_iterable(map(parts_of, compounds[word]))) for word in compounds}
-        asked_for: list[str] = []
-        for word in compounds:
-            asked_for += [*terms[word], *parts[word]]
-        is_known = self._known_terms(index, list(dict.fromkeys(asked_for)))
-        unknown = [word for word in compounds if compounds[word] and not any(is_known[term] for term in terms[word])]
-        return {word: [part for part in parts[word] if is_known[part]] for word in unknown}
+        terms: dict[Word, list[str]] = {}
+        parts: dict[Word, list[str]] = {}
+        asked_for: dict[str, None] = {}  # in their order, each once
+        for word in asked_words(query, language):
+            terms[word] = list(chain.from_iterable(word))
+            parts_of_compounds = map(parts_of, compounds_of(word))
+            parts[word] = list(chain.from_iterable(parts_of_compounds))
+            asked_for |= dict.fromkeys([*terms[word], *parts[word]])
+        is_known = self._known_terms(index, list(asked_for))
+        known_parts: dict[Word, list[str]] = {}
+        for word, terms_of_word in terms.items():
+            if compounds_of(word) and not any(is_known[term] for term in terms_of_word):
+                known_parts[word] = [part for part in parts[word] if is_known[part]]
+        return known_parts
 
     def _known_terms(self, index: str, terms: Sequence[str]) -> dict[str, bool]:
         """Whether the index has each term; asked for once a minute at most."""
@@ -374,13 +389,19 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         if len(self._parts) > MOST_KEPT:
             self._parts = {}
         parts = self._parts
-        new = [term for term in terms if term not in parts or now - parts[term][0] > TERMS_SECONDS]
+        new: list[str] = []
+        for term in terms:
+            if term not in parts or now - parts[term][0] > TERMS_SECONDS:
+                new.append(term)
         for start in range(0, len(new), MOST_CLAUSES):
             looked_for = new[start : start + MOST_CLAUSES]
             answer = self.document_store.search(index, [{"size": 0, "aggs": {"terms": frequencies_of(looked_for)}}])[0]
             with expected_reply(index):
-                counts = [bucket["doc_count"] for bucket in answer["aggregations"]["terms"]["buckets"]]
-                parts |= {term: (now, count > 0) for term, count in zip(looked_for, counts, strict=True)}
+                buckets = answer["aggregations"]["terms"]["buckets"]
+                counted: dict[str, tuple[float, bool]] = {}
+                for term, bucket in zip(looked_for, buckets, strict=True):
+                    counted[term] = (now, bucket["doc_count"] > 0)
+                parts |= counted  # all of them, or none of a damaged reply
         return {term: parts[term][1] for term in terms}
 
 
@@ -390,12 +411,19 @@ def _hits_of(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [hit | {"_id": hit["fields"]["id"][0]} for hit in hits if "fields" in hit]
 
 
-def _best_first(answers: Sequence[Mapping[str, Any]]) -> list[str]:
+def _hits_of_all(answers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The hits of several searches, one after the other."""
+    hits: list[dict[str, Any]] = []
+    for answer in answers:
+        hits += _hits_of(answer)
+    return hits
+
+
+def _best_first(hits: Sequence[Mapping[str, Any]]) -> list[str]:
     """The documents of several searches by their scores, of which each has a part."""
     scores: dict[str, float] = {}
-    for answer in answers:
-        for hit in _hits_of(answer):
-            scores[hit["_id"]] = scores.get(hit["_id"], 0.0) + hit["_score"]
+    for hit in hits:
+        scores[hit["_id"]] = scores.get(hit["_id"], 0.0) + hit["_score"]
     return sorted(scores, key=scores.__getitem__, reverse=True)
 
 
@@ -403,9 +431,14 @@ def _hits_by_wordings(answer: Mapping[str, Any], top_k: int) -> list[dict[str, A
     """What a search for wordings has found, best first: of each kind at most as many as are asked for."""
     kinds: dict[float, list[dict[str, Any]]] = {WORD_FOR_WORD: [], NAMED: [], 0.0: []}
     for hit in _hits_of(answer):
-        kind = next(least for least in kinds if hit["_score"] >= least)
-        kinds[kind].append(hit)
-    return list(chain.from_iterable(hits[:top_k] for hits in kinds.values()))
+        for least_score, hits_of_kind in kinds.items():  # the highest first
+            if hit["_score"] >= least_score:
+                hits_of_kind.append(hit)
+                break
+    best: list[dict[str, Any]] = []
+    for hits_of_kind in kinds.values():
+        best += hits_of_kind[:top_k]
+    return best
 
 
 def _found(
@@ -418,8 +451,13 @@ def _found(
 ) -> Found:
     """What was found, in the order of its rows, with BM25's score of each."""
     names = sorted(rows, key=rows.__getitem__)
-    chosen = [kept.documents[rows[name]] for name in names]
-    bm25 = hits.statistics.scores(asked, [counted for _, counted in chosen])
+    documents: list[Document] = []
+    counted_terms: list[CountedTerms] = []
+    for name in names:
+        document, counted = kept.documents[rows[name]]
+        documents.append(document)
+        counted_terms.append(counted)
+    bm25 = hits.statistics.scores(asked, counted_terms)
     cosines = [hits.by_meaning.get(name) for name in names]
     scores = cosines if hits.by_meaning else bm25
     columns: dict[str, list[Any]] = {
@@ -429,14 +467,14 @@ def _found(
         BM25_RANK: _ranks(hits.by_words, names),
         WORDING_RANK: _ranks(hits.by_wordings, names),
     }
-    falling = [-np.inf if score is None else score for score in scores]
-    order = sorted(range(len(names)), key=falling.__getitem__, reverse=True)
-    meta = {STORED_QUESTION: True, BM25_LANGUAGE: language} | ({WORDINGS_COUNT: True} if hits.has_wordings else {})
+    meta: dict[str, Any] = {STORED_QUESTION: True, BM25_LANGUAGE: language}
+    if hits.has_wordings:
+        meta[WORDINGS_COUNT] = True
     return Found(
         kept,
         [rows[name] for name in names],
-        documents=[document for document, _ in chosen],
-        order=order,
+        documents=documents,
+        order=falling_order(scores),
         scores=scores,
         columns=columns,
         meta=meta,

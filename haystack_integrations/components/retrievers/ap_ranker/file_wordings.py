@@ -55,7 +55,10 @@ class FileWordings:
         with self._lock:
             names, pairs = self._pairs()
             asked = {*question_keys(question)}
-            exact = [names[row] for row, text in pairs if not asked.isdisjoint(question_keys(text))]
+            exact: list[str] = []
+            for row, text in pairs:
+                if not asked.isdisjoint(question_keys(text)):
+                    exact.append(names[row])
             index = None if vector is None else self._vectors(ranker)
         similar: list[str] = []
         if index is not None and vector is not None:
@@ -70,7 +73,8 @@ class FileWordings:
             named = dict(_named(files))
             pairs: list[tuple[int, str]] = []
             for row, texts in enumerate(named.values()):
-                pairs += [(row, text) for text in texts]
+                for text in texts:
+                    pairs.append((row, text))
             self._read = files, list(named), pairs
         return self._read[1], self._read[2]
 

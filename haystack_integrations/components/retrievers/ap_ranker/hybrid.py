@@ -19,7 +19,7 @@ from haystack.utils import ComponentDevice, Secret
 from ap_ranker.data.wordings import WordingRows
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, check_number
-from ap_ranker.ranking.wordings import EMBEDDED_BY, KnownWordings
+from ap_ranker.ranking.wordings import KnownWordings
 from haystack_integrations.common.ap_ranker.component import (
     READING,
     CheckpointComponent,
@@ -29,7 +29,7 @@ from haystack_integrations.common.ap_ranker.component import (
     file_list,
 )
 from haystack_integrations.common.ap_ranker.entries import names_in_files, own_wordings
-from haystack_integrations.common.ap_ranker.query_data import Found, changed, check_query
+from haystack_integrations.common.ap_ranker.query_data import Found, check_query, with_embeddings
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 from haystack_integrations.document_stores.ap_ranker.documents import Documents
 
@@ -202,9 +202,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
 
     def embedded(self, documents: list[Document]) -> list[Document]:
         """Copies of documents with the embeddings of this checkpoint, to be written into the store."""
-        origin = {EMBEDDED_BY: self._texts.origin(self.loaded())}
-        pairs = zip(documents, self._vectors(documents), strict=True)
-        return [changed(document, document.meta | origin, document.score, vector) for document, vector in pairs]
+        return with_embeddings(documents, self._vectors(documents), self._texts.origin(self.loaded()))
 
     def _vectors(self, documents: list[Document]) -> list[list[float]]:
         return self.loaded().embed_answers(self._texts.texts(documents), self.batch_size).tolist()
