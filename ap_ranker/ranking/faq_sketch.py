@@ -83,6 +83,13 @@ class FAQSketch:
         common = self.overlap(later) * min(self.texts, later.texts)
         return 1 - min(1.0, common / max(1, later.texts))
 
+    def is_of(self, forms_of_texts: Sequence[Sequence[str]]) -> bool:
+        """Whether a FAQ is this one, given the forms of each text, with its stored question and without.
+
+        A training has matched one of these forms: the answers of `ap-ranker split` are without.
+        """
+        return any(self.is_same(FAQSketch.of(texts)) for texts in zip(*forms_of_texts, strict=True))
+
     def is_same(self, other: FAQSketch) -> bool:
         """Whether the other is this FAQ, perhaps after a year of changes, and not clearly another one."""
         return self.overlap(other) >= SAME_FAQ

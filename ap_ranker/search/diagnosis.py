@@ -16,7 +16,6 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, is_checkpoint, read_checkpoint_config
-from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.language_advice import MULTILINGUAL, init_command
 from ap_ranker.ranking.priors import languages_read_by
 from ap_ranker.ranking.ranker import Ranker
@@ -200,7 +199,7 @@ def _checkpoint(ranker: Ranker, data: Dataset, train: str) -> Iterator[Finding]:
     elif language is not None:
         yield Finding(f"The texts are in {LANGUAGES[language]}.")
     sketch = ranker.config.faq
-    if not _is_untrained(ranker) and sketch is not None and not sketch.is_same(FAQSketch.of(texts)):
+    if not _is_untrained(ranker) and sketch is not None and not sketch.is_of([answer.parts for answer in data.answers]):
         yield Finding(f"{ranker.source} was trained on another FAQ.", f"Train on this one: {train}")
 
 

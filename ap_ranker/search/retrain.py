@@ -22,7 +22,6 @@ from ap_ranker.errors import InputError
 from ap_ranker.models.spec import Recipe
 from ap_ranker.ranking.checkpoint import TRAINED_QUESTIONS, find_checkpoint, is_checkpoint, read_checkpoint_config
 from ap_ranker.ranking.earlier_checkpoints import alone, exchange
-from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.loaded_checkpoints import checkpoint_version
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Basis
@@ -111,10 +110,7 @@ def _settings(current: Ranker, changed: Mapping[str, Any]) -> TrainingConfig:
 def _check_same_faq(checkpoint: Path, faq: Dataset) -> None:
     """Raise an InputError if a checkpoint is of another FAQ."""
     sketch = read_checkpoint_config(checkpoint).faq
-    both: list[str] = []  # texts with and without their question: a training has matched one of them
-    for answer in faq.answers:
-        both += answer.parts
-    if sketch is not None and not sketch.is_same(FAQSketch.of(both)):
+    if sketch is not None and not sketch.is_of([answer.parts for answer in faq.answers]):
         searched = faq.answers_file
         advice = f"Train one: ap-ranker train {searched} --output {CHECKPOINT}"
         raise InputError(f"{checkpoint}: expected a checkpoint of {searched}, found one of another FAQ. {advice}")

@@ -145,3 +145,15 @@ def test_the_share_that_has_changed(kept: int, added: int) -> None:
     later = before[:kept] + new
     found = FAQSketch.of(before).changed_share(FAQSketch.of(later))
     assert found == pytest.approx(added / len(later), abs=0.05)
+
+
+def test_a_faq_that_was_trained_on_without_its_stored_questions() -> None:
+    """Of short answers, the smallest hash is mostly that of the stored question above them."""
+    answers = [f"It costs {number * 7} euros." for number in range(100)]
+    texts = [f"What is the price of article {number}, with tax?\n{answer}" for number, answer in enumerate(answers)]
+    sketch = FAQSketch.of(answers)
+    assert not sketch.is_same(FAQSketch.of(texts))
+    assert sketch.is_of(list(zip(texts, answers, strict=True)))
+    assert FAQSketch.of(texts).is_of(list(zip(texts, answers, strict=True)))
+    others = [text.replace("price", "weight").replace("costs", "weighs") for text in NUMBERED[:100]]
+    assert not sketch.is_of([(text, text) for text in others])
