@@ -87,20 +87,17 @@ def _wordings_of_pairs(table: Table) -> Mapping[str, Sequence[str]]:
     Rows without one of both are left out, and a warning names them.
     """
     left_out: list[LeftOut] = []
+    pairs: list[tuple[str, str]] = []
     for row in table.rows:
         if not (row.get("question") and row.get("answer")):
             left_out.append(LeftOut(row.place, "it has no question or no answer."))
-    log_left_out(table.path, left_out)
-    places_left_out = {row_left_out.place for row_left_out in left_out}
-    pairs: list[tuple[str, str]] = []
-    for row in table.rows:
-        if row.place in places_left_out:
             continue
         question = shown_text(row.need("question"))
         answer = row.need("answer")
         for wording in dict.fromkeys((question, *Entry.of(row).wordings)):
             for form in {answer, shown_text(answer)}:
                 pairs.append((normalized(form), wording))
+    log_left_out(table.path, left_out)
     return _grouped(pairs)
 
 

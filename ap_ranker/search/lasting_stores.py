@@ -67,7 +67,7 @@ def fill_store(store: Any, documents: list[Document], index: str | None) -> None
             store.leave_folder()
         store.documents = None  # not read yet, and then never
         store.write_documents(documents, policy=DuplicatePolicy.SKIP)
-    elif _ends(store):
+    elif not is_lasting(store):
         store.write_documents(documents, policy=DuplicatePolicy.SKIP)
     else:
         stored = _listed(store, index) if is_elasticsearch(store) else _marks(store.filter_documents())
@@ -80,10 +80,12 @@ def fill_store(store: Any, documents: list[Document], index: str | None) -> None
             )
 
 
-def _ends(store: Any) -> bool:
-    """Whether a store's documents end with this process."""
+def is_lasting(store: Any) -> bool:
+    """Whether what is written into a store outlives this process."""
+    if isinstance(store, BM25SDocumentStore):
+        return store.path is not None
     location = getattr(store, "location", None) or getattr(store, "_location", None)
-    return isinstance(store, InMemoryDocumentStore) or location == ":memory:"
+    return not isinstance(store, InMemoryDocumentStore) and location != ":memory:"
 
 
 def _marks(documents: Sequence[Document]) -> dict[str, bool]:

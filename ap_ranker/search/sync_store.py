@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from haystack import Document
 from haystack.components.writers import DocumentWriter
 from haystack.document_stores.errors import DocumentStoreError, DuplicateDocumentError
-from haystack.document_stores.in_memory import InMemoryDocumentStore
 from haystack.document_stores.types import DuplicatePolicy
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
@@ -24,6 +23,7 @@ from ap_ranker.search.default_pipelines import find_pipeline
 from ap_ranker.search.index_changes import IndexChanges
 from ap_ranker.search.index_source import entry_of, marked
 from ap_ranker.search.index_target import elasticsearch_of, find_target
+from ap_ranker.search.lasting_stores import is_lasting
 from ap_ranker.search.load_pipeline import (
     components_of,
     describe_store,
@@ -238,8 +238,8 @@ def _parts(path: Path) -> tuple[Any, APDocumentEmbedder | None, list[Any]]:
     pipeline, _ = load_pipeline(find_pipeline(path))
     parts = list(components_of(pipeline))
     stores = find_stores(pipeline)
-    are_persistent = all(map(_is_persistent, stores))
-    if not stores or not are_persistent or any(store.to_dict() != stores[0].to_dict() for store in stores):
+    are_lasting = all(map(is_lasting, stores))
+    if not stores or not are_lasting or any(store.to_dict() != stores[0].to_dict() for store in stores):
         raise InputError(
             f"{path}: expected one persistent store, found {', '.join(map(describe_store, stores)) or 'none'}. "
             "Give it a path in place of documents, or use `ap-ranker ask --documents`."
@@ -257,8 +257,3 @@ def _parts(path: Path) -> tuple[Any, APDocumentEmbedder | None, list[Any]]:
         embedder.progress_bar = False  # `on_progress` tells
     retrievers = [part for part in parts if isinstance(part, HybridRetriever | ElasticsearchFAQRetriever)]
     return stores[0], embedder, retrievers
-
-
-def _is_persistent(store: Any) -> bool:
-    """Whether what is written outlives the process: stores that have a `path`, such as BM25's, need one for that."""
-    return not isinstance(store, InMemoryDocumentStore) and getattr(store, "path", store) is not None

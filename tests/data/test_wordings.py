@@ -54,6 +54,17 @@ def test_pairs_are_wordings_of_equal_answers(tmp_path: Path) -> None:
     assert [of(path, answer) for answer in ANSWERS] == [["where", "where?"], []]
 
 
+def test_an_unfinished_turn_of_a_chat_takes_no_other_with_it(tmp_path: Path) -> None:
+    """All turns of a chat stand in one line."""
+    turns = [("where", "Open the link."), ("price", ""), ("how much", "It is free.")]
+    messages = []
+    for question, answer in turns:
+        messages += [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
+    path = tmp_path / "chat.jsonl"
+    path.write_text(json.dumps({"messages": messages}) + "\n")
+    assert [of(path, answer) for answer in ANSWERS] == [["where"], ["how much"]]
+
+
 @pytest.mark.parametrize(
     "lines",
     [
