@@ -56,11 +56,11 @@ def mode_of(path: Path) -> int:
 @pytest.mark.parametrize(
     "command",
     [
-        "gaps faq.csv --model ranker --output out.csv",
-        "changes faq.csv --output out.csv",
-        "report faq.csv --output out.html",
-        "feedback export out.csv --database faq.db",
-        "feedback export out.jsonl --database faq.db",
+        "owner gaps faq.csv --model ranker --output out.csv",
+        "owner changes faq.csv --output out.csv",
+        "owner report faq.csv --output out.html",
+        "owner feedback export out.csv --database faq.db",
+        "owner feedback export out.jsonl --database faq.db",
     ],
 )
 def test_the_owners_files(folder: Path, command: str, is_there: bool) -> None:
