@@ -10,16 +10,12 @@ probability differs.
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -42,8 +38,6 @@ ENTRIES = 1000
 
 TOLERANCE = 1e-6
 """Probabilities that differ by less are equal: the order of a sum may differ."""
-
-Row = Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -129,25 +123,23 @@ def searches(work: Path, shared: Path | None) -> list[Search]:
 
 
 def _covid(work: Path, shared: Path) -> Search:
-    rows = _rows(shared / "faq_public" / "covid-faq-en.csv.gz")
-    faq = _written(work / "covid.csv", [row["answer"] for row in rows])
-    return Search("JHU-COVID-QA", [row["question"] for row in rows[:ASKED]], ["--documents", str(faq)])
+    rows = read_table(shared / "faq_public" / "covid-faq-en.csv.gz").rows
+    faq = _written(work / "covid.csv", [row.need("answer") for row in rows])
+    questions = [row.need("question") for row in rows[:ASKED]]
+    return Search("JHU-COVID-QA", questions, ["--documents", str(faq)])
 
 
 def _insurance(work: Path, shared: Path) -> Search:
     folder = shared / "insuranceqa"
-    text_of = {row["aid"]: row["answer"] for row in _rows(folder / "answers.tsv.gz")}
-    asked = list(islice(_rows(folder / "test.tsv.gz"), ENTRIES))
-    answers = dict.fromkeys(text_of[name] for row in asked for name in row["answer_ids"].split())
+    text_of = {row.need("aid"): row.need("answer") for row in read_table(folder / "answers.tsv.gz").rows}
+    rows = read_table(folder / "test.tsv.gz").rows[:ENTRIES]
+    answers: dict[str, None] = {}  # each once, in a fixed order
+    for row in rows:
+        for answer_id in row.need("answer_ids").split():
+            answers[text_of[answer_id]] = None
     faq = _written(work / "insurance.csv", list(answers))
-    return Search("InsuranceQA", [row["question"] for row in asked[:ASKED]], ["--documents", str(faq)])
-
-
-def _rows(path: Path) -> list[Row]:
-    """Of a compressed table."""
-    text = gzip.decompress(path.read_bytes()).decode("utf-8")
-    delimiter = "\t" if ".tsv" in path.name else ","
-    return list(csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter))
+    questions = [row.need("question") for row in rows[:ASKED]]
+    return Search("InsuranceQA", questions, ["--documents", str(faq)])
 
 
 def _written(path: Path, answers: Sequence[str]) -> Path:

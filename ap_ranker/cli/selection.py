@@ -165,7 +165,7 @@ def compare(
         raise InputError(
             f"{config}: expected no options, as they are one model's own, found some: write --models NAME:option=value."
         )
-    if test is None and not (data.is_dir() and find_split(data, "test")):
+    if test is None and not find_split(data, "test"):
         raise InputError(
             f"{data}: expected a folder with a file test.*, found none. Or name the test questions with --test."
         )

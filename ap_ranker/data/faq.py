@@ -193,15 +193,15 @@ def write_entries(entries: Sequence[Entry], path: Path, *, private: bool = False
 
     Only its user can read a `private` one: wordings may be what visitors said.
     """
-    others: dict[str, None] = {}
+    other_columns: dict[str, None] = {}
     for entry in entries:
-        others.update(dict.fromkeys(entry.other))
+        other_columns.update(dict.fromkeys(entry.other))
     rows = []
     for entry in entries:
-        row = [entry.other.get(name, "") for name in others]
+        row = [entry.other.get(name, "") for name in other_columns]
         row.append(as_cell(entry.question))
         row.append(as_cell(entry.answer))
         lines = [as_cell(" ".join(wording.split())) for wording in entry.wordings]  # no other sign ends a line
         row.append("\n".join(lines))
         rows.append(row)
-    write_text_atomically(path, csv_text([*others, "question", "answer", "wordings"], rows), private=private)
+    write_text_atomically(path, csv_text([*other_columns, "question", "answer", "wordings"], rows), private=private)

@@ -134,7 +134,7 @@ def find_pools(folder: Path, split: str) -> Path | None:
 
 
 def find_split(folder: Path, split: str) -> Path | None:
-    """The folder's file for a split, if it has one."""
+    """The folder's file for a split; `None` if it has none, or is no folder."""
     return _first_table(folder, *(f"{name}.*" for name in SPLITS[split]))
 
 

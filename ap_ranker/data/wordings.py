@@ -187,7 +187,7 @@ def read_with_wordings(
     if wordings is not None:
         return with_wordings_of(dataset, wordings)
     folder = Path(source)
-    if dataset.judged or not folder.is_dir() or find_split(folder, "train") is None:
+    if dataset.judged or find_split(folder, "train") is None:
         return dataset
     return with_wordings(dataset, read_dataset(folder, "train", answers=answers, match=match, columns=columns))
 
@@ -251,8 +251,8 @@ class WordingRows:
         # Hashes of the names: the texts of a million documents in a dictionary would take gigabytes.
         hashes = array("q")
         rows = array("q")
-        for row, own, (answer_id, content, answer) in read:
-            for text in own:
+        for row, own_wordings, (answer_id, content, answer) in read:
+            for text in own_wordings:
                 self._own.append((row, text))
             names = {("id", answer_id), ("text", normalized(content)), ("text", normalized(answer))}
             for name in names:

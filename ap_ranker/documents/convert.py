@@ -241,8 +241,8 @@ def _heading_styles(styles: Any) -> dict[str, re.Match[str] | None]:
     headings = {style.style_id: _HEADING.fullmatch(style.name or "") for style in styles}
     for _ in range(3):  # each time from one more style below
         before = dict(headings)
-        for style_id, own in before.items():
-            headings[style_id] = own or before.get(bases[style_id])
+        for style_id, own_heading in before.items():
+            headings[style_id] = own_heading or before.get(bases[style_id])
     return headings
 
 

@@ -87,16 +87,17 @@ def extract(path: Path) -> Extracted:
 
 def _without_copies(entries: Sequence[MarkupQuestion]) -> list[int]:
     """The positions of those that no other one with the same question contains."""
-    kept: defaultdict[str, dict[int, str]] = defaultdict(dict)  # of each question: position -> letters of the answer
+    # Key of a question -> position -> letters of the answer.
+    answers_of_questions: defaultdict[str, dict[int, str]] = defaultdict(dict)
     for position, entry in enumerate(entries):
         answer = letters(entry.answer.casefold())
-        answers = kept[question_key(entry.question)]
-        if any(answer in other for other in answers.values()):
+        answers = answers_of_questions[question_key(entry.question)]
+        if any(answer in other_answer for other_answer in answers.values()):
             continue
-        for earlier in [earlier for earlier, other in answers.items() if other in answer]:
+        for earlier in [earlier for earlier, other_answer in answers.items() if other_answer in answer]:
             del answers[earlier]
         answers[position] = answer
     positions: list[int] = []
-    for answers in kept.values():
+    for answers in answers_of_questions.values():
         positions += answers
     return sorted(positions)

@@ -169,9 +169,8 @@ def _take_terms(terms: Tag, to_text: Callable[[Tag], str]) -> Iterator[MarkupQue
         answer = "\n\n".join(filter(None, map(to_text, definitions)))
         if questions and answer:
             anchors = [*filter(None, map(_own_anchor, names)), ""]
-            own = anchors[0]
             question, *wordings = questions
-            yield MarkupQuestion(question, answer, DEFINITION, anchor=own, wordings=tuple(wordings))
+            yield MarkupQuestion(question, answer, DEFINITION, anchor=anchors[0], wordings=tuple(wordings))
             for part in (*names, *definitions):
                 part.decompose()
 

@@ -204,7 +204,7 @@ def with_hidden(rankings: Rankings, share: float) -> Rankings:
         [*rankings.right, *none_right],
         np.append(rankings.answerable, none_answerable),
         np.append(rankings.weights, weights_of_hidden),
-        asked=len(rankings.signals),
+        n_asked=len(rankings.signals),
     )
 
 
@@ -304,7 +304,7 @@ def fit_with_certainty(
     uncertain = weights * expit(scaled @ fitted) * expit(-scaled @ fitted)
     covariance = np.linalg.pinv((scaled.T * uncertain) @ scaled + np.diag(precision))
     score, margin, bias = (fitted / spread).tolist()
-    count = len(rankings.signals) if rankings.asked is None else rankings.asked
+    count = len(rankings.signals) if rankings.n_asked is None else rankings.n_asked
     calibration = replace(empty, score=score, margin=margin, bias=bias - score * center, questions=count)
     answers = top_answers(calibration, rankings)
     thresholds: dict[str, float] = {}

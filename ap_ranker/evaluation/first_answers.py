@@ -21,7 +21,7 @@ class Rankings:
     right: Sequence[NDArray[np.bool_]]
     answerable: NDArray[np.bool_]
     weights: NDArray[np.float64]
-    asked: int | None = None  # the number of different questions, if some count again with their answers hidden
+    n_asked: int | None = None  # the number of different questions, if some count again with their answers hidden
 
     @property
     def tops(self) -> NDArray[np.float64]:
@@ -81,7 +81,11 @@ def top_answers(calibration: Calibration, rankings: Rankings) -> TopAnswers:
         is_right.append(right[first])
         is_below.append(ranking.scores[first] - ranking.excess < floor)
     return TopAnswers(
-        np.array(probabilities), np.array(is_right), rankings.answerable, rankings.weights, np.array(is_below)
+        probabilities=np.array(probabilities),
+        right=np.array(is_right),
+        answerable=rankings.answerable,
+        weights=rankings.weights,
+        below=np.array(is_below),
     )
 
 

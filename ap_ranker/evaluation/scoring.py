@@ -15,7 +15,7 @@ from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.models.base import States
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.ranking.rule import Signals
-from ap_ranker.ranking.text_encoder import to_array
+from ap_ranker.ranking.text_encoder import float32_array
 from ap_ranker.ranking.wordings import WordingVectors
 from ap_ranker.text.reading import question_keys
 
@@ -104,11 +104,11 @@ def score_candidates(
         rows = torch.from_numpy(question_of[places])
         n_uses = torch.tensor([len(own_places) for own_places in used])
         columns = torch.arange(len(batch)).repeat_interleave(n_uses)
-        scores[places] = to_array(ranker.model.match_pairs(question_states, states, rows, columns))
+        scores[places] = float32_array(ranker.model.match_pairs(question_states, states, rows, columns))
         matching += time.perf_counter() - match_started
         vectors = ranker.model.text_vectors(states)
         if question_vectors is not None and vectors is not None:
-            cosines[places] = to_array((question_vectors @ vectors.T)[rows, columns])
+            cosines[places] = float32_array((question_vectors @ vectors.T)[rows, columns])
         n_bytes += ranker.quantize(states, ranker.stored_dtype).nbytes
         done += len(batch)
         on_progress(done, len(order))
@@ -116,7 +116,7 @@ def score_candidates(
     ends = np.cumsum(sizes)[:-1]
     vectors_of_questions = None
     if question_vectors is not None:
-        vectors_of_questions = to_array(question_vectors)
+        vectors_of_questions = float32_array(question_vectors)
     return CandidateScores(
         by_question=np.split(scores, ends),
         encode_seconds=encode_seconds,
@@ -127,11 +127,11 @@ def score_candidates(
     )
 
 
-def _without_asked(wordings: Sequence[str], asked: Collection[str]) -> tuple[str, ...]:
+def _without_asked(wordings: Sequence[str], question_forms: Collection[str]) -> tuple[str, ...]:
     """The wordings of an entry without those that are a question, given as the keys of its forms."""
     other_wordings: list[str] = []
     for wording in wordings:
-        if set(question_keys(wording)).isdisjoint(asked):
+        if set(question_keys(wording)).isdisjoint(question_forms):
             other_wordings.append(wording)
     return tuple(other_wordings)
 

@@ -97,15 +97,15 @@ class Decider:
         reached = None if score_threshold is None else scores >= score_threshold
         decision = self._decision(signals, ranking, least, reached)
         returned = scores
-        kept = np.ones(len(scores), bool)
+        is_kept = np.ones(len(scores), bool)
         exact = signals.is_exact
         if precision is not None and not offer:
-            kept = exact if ranking.probabilities is None else exact | (ranking.probabilities >= least)
+            is_kept = exact if ranking.probabilities is None else exact | (ranking.probabilities >= least)
         if score_threshold is not None and (decision.outcome is Outcome.ANSWER or not offer):
-            kept = exact | (scores >= score_threshold)
+            is_kept = exact | (scores >= score_threshold)
             raised = min(score_threshold, 1.0) if scale_score else score_threshold
             returned = np.where(exact, np.maximum(scores, raised), scores)
-        rows = ranking.order[kept[ranking.order]][:top_k]
+        rows = ranking.order[is_kept[ranking.order]][:top_k]
         return list(zip(rows.tolist(), returned[rows].tolist(), strict=True)), decision
 
     def _decision(

@@ -67,28 +67,26 @@ class FAQSketch:
 
     def overlap(self, other: FAQSketch) -> float:
         """The share of the smaller FAQ's texts that both have, from 0 to 1 (Szymkiewicz-Simpson), an estimate."""
-        ours = self._numbers()
-        theirs = other._numbers()
+        own_hashes = self._numbers()
+        other_hashes = other._numbers()
         # Beyond the last number of a full sample, nothing is known of its FAQ.
         end = np.uint32(0xFFFFFFFF)
-        for sample in (ours, theirs):
+        for sample in (own_hashes, other_hashes):
             if len(sample) >= KEPT:
                 end = min(end, sample[-1])
-        ours = ours[ours <= end]
-        theirs = theirs[theirs <= end]
-        return len(np.intersect1d(ours, theirs)) / max(1, min(len(ours), len(theirs)))
+        own_hashes = own_hashes[own_hashes <= end]
+        other_hashes = other_hashes[other_hashes <= end]
+        return len(np.intersect1d(own_hashes, other_hashes)) / max(1, min(len(own_hashes), len(other_hashes)))
 
     def changed_share(self, later: FAQSketch) -> float:
         """The share of a later FAQ's texts that this one does not have, from 0 to 1, an estimate."""
         common = self.overlap(later) * min(self.texts, later.texts)
         return 1 - min(1.0, common / max(1, later.texts))
 
-    def is_of(self, forms_of_texts: Sequence[Sequence[str]]) -> bool:
-        """Whether a FAQ is this one, given the forms of each text, with its stored question and without.
-
-        A training has matched one of these forms: the answers of `ap-ranker split` are without.
-        """
-        return any(self.is_same(FAQSketch.of(texts)) for texts in zip(*forms_of_texts, strict=True))
+    def nearest_form(self, forms_of_texts: Sequence[Sequence[str]]) -> FAQSketch:
+        """The sketch of a FAQ that is nearest to this one, given the forms of each text, as with its stored question
+        and without: the texts of a training are in one of them, and the answers of `ap-ranker split` are without."""
+        return max(map(FAQSketch.of, zip(*forms_of_texts, strict=True)), key=self.overlap)
 
     def is_same(self, other: FAQSketch) -> bool:
         """Whether the other is this FAQ, perhaps after a year of changes, and not clearly another one."""

@@ -21,13 +21,12 @@ from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import DEV_QUESTIONS, find_checkpoint, find_trained, read_trained_forms
 from ap_ranker.ranking.decision import Decider, Decision
 from ap_ranker.ranking.explanation import Explanation, Token, tokens_of
-from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.language_advice import init_command
 from ap_ranker.ranking.loaded_checkpoints import load_shared
 from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
 from ap_ranker.ranking.rule import Numbers, Signals, Weights, rank
 from ap_ranker.ranking.stored_encodings import Encodings
-from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_number, to_array
+from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_number, float32_array
 from ap_ranker.ranking.wordings import is_exact_match
 from ap_ranker.text.language_detection import LANGUAGES, main_language
 from ap_ranker.text.tokenizer import TokenBatch
@@ -225,11 +224,9 @@ class Ranker(TextEncoder):
             texts = first_texts(COMPARED)
             if not texts:
                 return
-            # A training on the questions and answers of `split` knows the answers without the stored questions that
-            # stand above them in documents.
-            forms = [FAQSketch.of(texts), FAQSketch.of([_without_first_line(text) for text in texts])]
-            self.changed_share = min(trained.changed_share(form) for form in forms)
-            self.knows_faq = any(trained.is_same(form) for form in forms)
+            today = trained.nearest_form([(text, _without_first_line(text)) for text in texts])
+            self.changed_share = trained.changed_share(today)
+            self.knows_faq = trained.is_same(today)
         if self.knows_faq:
             return
         language = main_language(texts)
@@ -303,13 +300,13 @@ class Ranker(TextEncoder):
         scores, cosines = np.full((2, len(place_of)), np.nan)
         for rows, kept in self._kept_states(list(place_of), batch_size, rounded=True):
             if vector is None and self._reads(kept):
-                scores[rows] = to_array(self.model.match_stored(state, kept))
+                scores[rows] = float32_array(self.model.match_stored(state, kept))
                 continue
             states = kept.dequantize(self.device)
-            scores[rows] = to_array(self.model.match(state, states)[0])
-            others = None if vector is None else self.model.text_vectors(states)
-            if vector is not None and others is not None:
-                cosines[rows] = to_array(others @ vector[0])
+            scores[rows] = float32_array(self.model.match(state, states)[0])
+            answer_vectors = None if vector is None else self.model.text_vectors(states)
+            if vector is not None and answer_vectors is not None:
+                cosines[rows] = float32_array(answer_vectors @ vector[0])
         n_bad = int((~np.isfinite(scores)).sum())
         if n_bad:
             raise InputError(
@@ -325,7 +322,7 @@ class Ranker(TextEncoder):
         signals = replace(signals, model=scores, matched=[None] * len(answers), background=background)
         if vector is None:
             return signals
-        best, texts = self.wording_vectors.best(to_array(vector[0]), wordings_of_rows, self.embed_wordings)
+        best, texts = self.wording_vectors.best(float32_array(vector[0]), wordings_of_rows, self.embed_wordings)
         theirs = best.astype(np.float64)
         matched = []
         for text, better in zip(texts, (theirs > cosines).tolist(), strict=True):
@@ -366,7 +363,7 @@ class Ranker(TextEncoder):
                 scores[:, rows] = model
                 continue
             cosines = (vectors @ own.T).double().cpu().numpy()
-            question_vectors = to_array(vectors)
+            question_vectors = float32_array(vectors)
             for place, row in enumerate(rows):
                 best = self.wording_vectors.best_of_each(question_vectors, wordings[row], self.embed_wordings)
                 signals = Signals(model[:, place], cosines[:, place], best.astype(np.float64))
@@ -391,9 +388,9 @@ class Ranker(TextEncoder):
     def attention_weights(self, question: str, answer: str) -> tuple[list[Token], list[Token]]:
         """The tokens of both texts with their weights, as in `explain`, without the score."""
         self._stop_training()
-        asked = TokenBatch.from_lists(self.tokenize_questions([question]), self.device)
-        read = TokenBatch.from_lists(self.tokenize([answer]), self.device)
-        attention = self.model.attention_weights(asked, read)
+        question_tokens = TokenBatch.from_lists(self.tokenize_questions([question]), self.device)
+        answer_tokens = TokenBatch.from_lists(self.tokenize([answer]), self.device)
+        attention = self.model.attention_weights(question_tokens, answer_tokens)
         if attention is None:
             attentive = ", ".join(spec.name for spec in MODELS.values() if spec.attention_over)
             raise InputError(f"Expected a model with attention weights ({attentive}), found {self.name}.")
@@ -457,5 +454,5 @@ def _parts_of(answers: Sequence[str], wordings: Sequence[Sequence[str]]) -> list
 
 
 def _without_first_line(text: str) -> str:
-    """The same text if it has one line."""
+    """A document without the stored question above its answer; the same text if it has one line."""
     return text.partition("\n")[2] or text

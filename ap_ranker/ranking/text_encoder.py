@@ -265,26 +265,26 @@ class TextEncoder:
     def _outliving_vectors(self, kind: str, texts: Sequence[str], embed: Callable[[Sequence[str]], Tensor]) -> Tensor:
         """(B, C) vectors of B texts, those of an earlier process if they outlived it."""
         kind = f"vectors of {kind} on {self.device.type}"
-        kept = None if self._loaded is None else self._loaded.kept(kind, StateDtype.float32)
-        if kept is None:
+        kept_encodings = None if self._loaded is None else self._loaded.kept(kind, StateDtype.float32)
+        if kept_encodings is None:
             return embed(texts)
         new: list[int] = []
         old: list[int] = []
-        for row, length in enumerate(kept.lengths(texts)):
+        for row, length in enumerate(kept_encodings.lengths(texts)):
             if length > 0:
                 old.append(row)
             else:
                 new.append(row)
         kept_states = None
         if old:
-            kept_states = kept.states([texts[row] for row in old])
+            kept_states = kept_encodings.states([texts[row] for row in old])
         if kept_states is None:
             new = list(range(len(texts)))
             old = []
         vectors = embed([texts[row] for row in new])
         if new:
             states = QuantizedStates(np.ones(len(new), int), {}, {"vector": vectors.contiguous()})
-            kept.add([texts[row] for row in new], states)
+            kept_encodings.add([texts[row] for row in new], states)
         if kept_states is not None:
             vectors = torch.cat([vectors, kept_states.per_text["vector"]])
         return vectors[_inverse([*new, *old])]
@@ -324,18 +324,18 @@ class TextEncoder:
         """Token ids of B questions; one that repeats itself is read once (`without_repetition`), typing errors are
         mended (`WordsOfTexts`)."""
         words = self._words
-        asked = [without_repetition(text) for text in texts]
+        questions = [without_repetition(text) for text in texts]
         if words is not None:
-            asked = [words.mend(text) for text in asked]
-        return self.tokenize(asked, questions=True)
+            questions = [words.mend(text) for text in questions]
+        return self.tokenize(questions, questions=True)
 
     def question_spans(self, text: str) -> list[Span]:
         """The spans, in a question, of the tokens that `tokenize_questions` returns."""
         words = self._words
-        asked = without_repetition(text)
+        without_repeats = without_repetition(text)
         if words is None:
-            return self.tokenizer.spans(asked, questions=True)
-        return words.unmended(asked, self.tokenizer.spans(words.mend(asked), questions=True))
+            return self.tokenizer.spans(without_repeats, questions=True)
+        return words.unmended(without_repeats, self.tokenizer.spans(words.mend(without_repeats), questions=True))
 
     @cached_property
     def _words(self) -> WordsOfTexts | None:
@@ -394,7 +394,7 @@ def _inverse(order: Sequence[int]) -> Tensor:
     return torch.tensor(order, dtype=torch.long).argsort()
 
 
-def to_array(values: Tensor) -> NDArray[np.float32]:
+def float32_array(values: Tensor) -> NDArray[np.float32]:
     """The numbers in float32, on the CPU."""
     array: NDArray[np.float32] = values.float().cpu().numpy()
     return array

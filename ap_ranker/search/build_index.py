@@ -150,7 +150,7 @@ class _Builder:
     def run(self, documents: Iterable[Document], test: CompareIndex | None) -> IndexChanges:
         name = self.target.store.index
         entries = {document.id: marked(document) for document in documents}
-        ours = self._of_this_part(entries)
+        own_entries = self._of_this_part(entries)
         with locked_index(self.cluster.client, f"{name}-lock", self.keys) as lock:
             before = self.cluster.current()
             layout = Layout.read(
@@ -162,11 +162,11 @@ class _Builder:
             rewrite = self._open(layout)
             stored = self.cluster.list_ours(self.index, self.keys)
             done = {} if rewrite else stored
-            changes = self._synchronize(lock, ours, done, stored)
+            changes = self._synchronize(lock, own_entries, done, stored)
             self._read_others(lock, before, entries)
             self.cluster.client.indices.refresh(index=self.index)
-            self._check(ours, changes)
-            self._update_kept(lock, ours)
+            self._check(own_entries, changes)
+            self._update_kept(lock, own_entries)
             if not self._all_parts_have_run(entries):
                 return changes
             if test is not None:
@@ -180,21 +180,21 @@ class _Builder:
     def _of_this_part(self, entries: Mapping[str, Document]) -> dict[str, Document]:
         """The entries that this run writes: those with keys of its range."""
         first, end = self.keys
-        ours: dict[str, Document] = {}
+        own_entries: dict[str, Document] = {}
         for document_id, document in entries.items():
             if first <= document.meta[MARK] < end:
-                ours[document_id] = document
-        return ours
+                own_entries[document_id] = document
+        return own_entries
 
     def change(self, new: Sequence[Document], gone: Collection[str]) -> None:
         """As `write_changes`."""
         documents = [marked(document) for document in new]
         with locked_index(self.cluster.client, f"{self.target.store.index}-lock", self.keys) as lock:
-            kept = self._complete_indexes()
-            if self.index not in kept:
+            notes_of_indexes = self._complete_indexes()
+            if self.index not in notes_of_indexes:
                 raise self.target.store.missing(self.index)
             self._write(lock, documents)
-            for index, notes in kept.items():
+            for index, notes in notes_of_indexes.items():
                 lock.check()
                 if index == self.index:  # it has the new ones already, with vectors
                     self._change(index, notes, [], gone)

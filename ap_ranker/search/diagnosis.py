@@ -128,10 +128,10 @@ def _torn_questions(entries: Sequence[Entry]) -> list[list[Entry]]:
         for key in {question_key(text) for text in entry.questions} - {""}:
             entries_of[key].append(entry)
     torn = []
-    for asked in entries_of.values():
-        answers = {entry.answer for entry in asked}
+    for same_question in entries_of.values():
+        answers = {entry.answer for entry in same_question}
         if len(answers) > 1:
-            torn.append(asked)
+            torn.append(same_question)
     return torn
 
 
@@ -199,7 +199,8 @@ def _checkpoint(ranker: Ranker, data: Dataset, train: str) -> Iterator[Finding]:
     elif language is not None:
         yield Finding(f"The texts are in {LANGUAGES[language]}.")
     sketch = ranker.config.faq
-    if not _is_untrained(ranker) and sketch is not None and not sketch.is_of([answer.parts for answer in data.answers]):
+    forms = [answer.parts for answer in data.answers]
+    if not _is_untrained(ranker) and sketch is not None and not sketch.is_same(sketch.nearest_form(forms)):
         yield Finding(f"{ranker.source} was trained on another FAQ.", f"Train on this one: {train}")
 
 
@@ -299,14 +300,15 @@ def _measured(ranker: Ranker, data: Dataset) -> Iterator[Finding]:
     """How the search ranks known wordings, each asked as if nobody had known it; nothing if there are none."""
     if len(data.answers) > LARGEST:
         return
-    asked = leave_one_out(data)
-    if not asked.questions:
+    left_one_out = leave_one_out(data)
+    if not left_one_out.questions:
         return
-    report = EvaluationSet(asked, language=ranker.bm25_language).report(ranker)
+    report = EvaluationSet(left_one_out, language=ranker.bm25_language).report(ranker)
     measures = report.fusion or report.model
     words = report.bm25
+    count = len(left_one_out.questions)
     yield Finding(
-        f"Asked as if unknown, {measures['P@1']:.0%} of {len(asked.questions):,} known wordings find their entry first "
+        f"Asked as if unknown, {measures['P@1']:.0%} of {count:,} known wordings find their entry first "
         f"(MRR {measures['MRR']:.3f}; by words alone, with BM25, {words['P@1']:.0%} and {words['MRR']:.3f})."
     )
 

@@ -110,7 +110,7 @@ def evaluate_pipeline(
         copies = _means_of(measures, ~is_new)
     recall = float(np.mean([hits.any() for _, hits, _ in rankings]))
     fetched = float(np.mean([len(hits) for _, hits, _ in rankings]))
-    return PipelineReport(str(path), means(measures), new, recall, fetched, copies)
+    return PipelineReport(str(path), means(measures), new=new, recall=recall, fetched=fetched, near_copies=copies)
 
 
 def _means_of(values: Mapping[str, np.ndarray], rows: np.ndarray) -> dict[str, float]:

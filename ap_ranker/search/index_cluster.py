@@ -73,12 +73,12 @@ class Cluster:
     def kept(self) -> dict[str, dict[str, Any]]:
         """The notes of the FAQ's indexes, by their names."""
         made = self.client.indices.get_mapping(index=f"{self.name}-*", expand_wildcards="open", allow_no_indices=True)
-        kept: dict[str, dict[str, Any]] = {}
+        notes_of_indexes: dict[str, dict[str, Any]] = {}
         for index, description in made.items():
             notes = description["mappings"].get("_meta", {}).get(OF_INDEX)
             if notes and notes.get("faq") == self.name:  # another FAQ's name may begin with this one's
-                kept[index] = notes
-        return kept
+                notes_of_indexes[index] = notes
+        return notes_of_indexes
 
     def description(self, index: str) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
         """The settings and the mapping of an index; `None` if there is none."""
@@ -172,9 +172,9 @@ class Cluster:
         actions: list[dict[str, Any]] = [{"add": {"index": index, "alias": self.name}}]
         if self.is_index():
             actions.insert(0, {"remove_index": {"index": self.name}})
-        for other in self.aliased():
-            if other != index:
-                actions.append({"remove": {"index": other, "alias": self.name}})
+        for former in self.aliased():
+            if former != index:
+                actions.append({"remove": {"index": former, "alias": self.name}})
         self.client.indices.update_aliases(actions=actions)
 
 

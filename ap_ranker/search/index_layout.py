@@ -95,8 +95,8 @@ class Layout:
         }
         actual = {"mappings": mappings, "settings": settings}
         differences = []
-        for name, wanted, value in _different(expected, actual):
-            differences.append(f"{name} is {one_line(repr(value), 60)}, expected {one_line(repr(wanted), 60)}")
+        for name, expected_value, value in _different(expected, actual):
+            differences.append(f"{name} is {one_line(repr(value), 60)}, expected {one_line(repr(expected_value), 60)}")
         return differences
 
     @property

@@ -65,16 +65,16 @@ class IndexLock:
             document = self._client.get(index=self._index, id=self._name)
             raise _refusal(document["_source"]) from error
         self._client.indices.refresh(index=self._index)
-        others = self._client.search(index=self._index, size=1000, allow_partial_search_results=False)
+        answer = self._client.search(index=self._index, size=1000, allow_partial_search_results=False)
         first, end = self._keys
-        for hit in others["hits"]["hits"]:
-            other = hit["_source"]
-            if "beat" not in other:  # no lock: a part of a run that is done
+        for hit in answer["hits"]["hits"]:
+            state = hit["_source"]
+            if "beat" not in state:  # no lock: a part of a run that is done
                 continue
-            overlaps = other["from"] < end and first < other["to"]
-            if other["run"] != self._run["run"] and overlaps and _lives(other):
+            overlaps = state["from"] < end and first < state["to"]
+            if state["run"] != self._run["run"] and overlaps and _lives(state):
                 self.release()
-                raise _refusal(other)
+                raise _refusal(state)
 
     def release(self) -> None:
         """Give the lock back, unless it was lost."""

@@ -108,8 +108,8 @@ def find_stores(pipeline: Pipeline) -> list[Any]:
     """The document stores of a pipeline's components."""
     stores = []
     for part in components_of(pipeline):
-        theirs = getattr(part, "_document_store", None)  # of a retriever of another package
-        store = getattr(part, "document_store", theirs)
+        private_store = getattr(part, "_document_store", None)  # of a retriever of another package
+        store = getattr(part, "document_store", private_store)
         if store is not None:
             stores.append(store)
     return stores

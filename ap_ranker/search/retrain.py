@@ -100,17 +100,22 @@ def _settings(current: Ranker, changed: Mapping[str, Any]) -> TrainingConfig:
     if not objective_spec(str(trained_with.get("objective", "softmax"))).needs_gradient:
         names -= {"objective"}  # of a model that counts, which has no other
     if trained_with.get("epochs") == 0:
-        kept = {"model": current.config.model, "options": current.config.options, "language": current.bm25_language}
+        kept_settings = {
+            "model": current.config.model,
+            "options": current.config.options,
+            "language": current.bm25_language,
+        }
     else:
-        kept = {name: value for name, value in trained_with.items() if name in names}
+        kept_settings = {name: value for name, value in trained_with.items() if name in names}
     overrides = {name: value for name, value in changed.items() if value is not None}
-    return read_fields(TrainingConfig, kept | overrides, current.source)
+    return read_fields(TrainingConfig, kept_settings | overrides, current.source)
 
 
 def _check_same_faq(checkpoint: Path, faq: Dataset) -> None:
     """Raise an InputError if a checkpoint is of another FAQ."""
     sketch = read_checkpoint_config(checkpoint).faq
-    if sketch is not None and not sketch.is_of([answer.parts for answer in faq.answers]):
+    forms = [answer.parts for answer in faq.answers]
+    if sketch is not None and not sketch.is_same(sketch.nearest_form(forms)):
         searched = faq.answers_file
         advice = f"Train one: ap-ranker train {searched} --output {CHECKPOINT}"
         raise InputError(f"{checkpoint}: expected a checkpoint of {searched}, found one of another FAQ. {advice}")

@@ -100,9 +100,9 @@ class SearchSetup:
         texts = [entry.text(self.match) for entry in entries]
         wordings = wordings_of(entries, texts, list(map(read_wordings, self.wordings)))
         answers: list[Answer] = []
-        for entry, text, asked in zip(entries, texts, wordings, strict=True):
+        for entry, text, wordings_of_entry in zip(entries, texts, wordings, strict=True):
             row = len(answers)
-            answers.append(Answer(str(row), text, asked, entry.answer))
+            answers.append(Answer(str(row), text, wordings_of_entry, entry.answer))
         return Dataset(str(self.documents.path), answers, [], answers_file=str(self.documents.path))
 
     def look(self, search: DeclaredPipeline) -> list[object]:

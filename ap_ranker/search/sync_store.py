@@ -1,4 +1,4 @@
-"""Mirrors a FAQ or documents in a persistent document store, with the embeddings of its pipeline."""
+"""Keeps a document store that lasts equal to a FAQ or documents, with the embeddings of its pipeline."""
 
 from __future__ import annotations
 

@@ -76,14 +76,14 @@ def _replaced(words: Words, places: Sequence[tuple[int, int, tuple[Words, ...]]]
     """The forms with one place replaced, then with two, and so on: each with every synonym of its places."""
     for count in range(1, len(places) + 1):
         for chosen in combinations(places, count):
-            synonyms = [others for _, _, others in chosen]
-            for others in product(*synonyms):
+            synonyms = [replacements for _, _, replacements in chosen]
+            for replacements in product(*synonyms):
                 form = list(words)
                 replaced: list[tuple[str, str]] = []
                 # From the end, so that the places before stay where they are.
-                for (start, length, _), other in zip(reversed(chosen), reversed(others), strict=True):
-                    replaced.append((" ".join(words[start : start + length]), " ".join(other)))
-                    form[start : start + length] = other
+                for (start, length, _), replacement in zip(reversed(chosen), reversed(replacements), strict=True):
+                    replaced.append((" ".join(words[start : start + length]), " ".join(replacement)))
+                    form[start : start + length] = replacement
                 yield SearchedForm(" ".join(form), tuple(replaced))
 
 

@@ -85,16 +85,16 @@ def find_neighbours(data: Dataset, vectors: PretrainedVectors, most: int) -> dic
     """The nearest words of each word of the data, by cosine, among these and the vectors' `most` first ones."""
     texts = [*data.question_texts, *data.answer_texts]
     all_words = chain.from_iterable(map(split_words, texts))
-    own = list(filter(str.isalpha, dict.fromkeys(all_words)))
+    data_words = list(filter(str.isalpha, dict.fromkeys(all_words)))
     further = [word.lower() for word in vectors.words[:most] if word.isalpha()]
-    words = list(dict.fromkeys([*own, *further]))
+    words = list(dict.fromkeys([*data_words, *further]))
     table = vectors.table(["[PAD]", "[UNK]", *words], np.random.default_rng(0))[2:]
     table /= np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
     near: dict[str, list[str]] = {}
-    for start in range(0, len(own), 512):
-        for row, values in enumerate(table[start : min(start + 512, len(own))] @ table.T, start):
+    for start in range(0, len(data_words), 512):
+        for row, values in enumerate(table[start : min(start + 512, len(data_words))] @ table.T, start):
             values[row] = -1.0
             close = np.flatnonzero(values >= LEAST_COSINE)
             best = close[np.argsort(-values[close], kind="stable")][:NEIGHBOURS]
-            near[own[row]] = [words[i] for i in best]
+            near[data_words[row]] = [words[i] for i in best]
     return near

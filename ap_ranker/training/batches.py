@@ -189,14 +189,14 @@ class Batches:
             pair; answer_ids, answer_mask: (N, L); target, labels and, with lessons, teacher as in `ScoredBatch`.
         """
         rng = np.random.default_rng([self._seed, *chain.from_iterable(pairs)])
-        asked = [question for question, _ in pairs]
+        questions_of_pairs = [question for question, _ in pairs]
         right_rows = [row for _, row in pairs]
         if self._own_candidates:
-            candidates_of_pairs = [self._candidates(question, rng) for question in asked]
+            candidates_of_pairs = [self._candidates(question, rng) for question in questions_of_pairs]
             rows = list(chain.from_iterable(candidates_of_pairs))
         else:
             rows = list(right_rows)
-            for question in asked:
+            for question in questions_of_pairs:
                 rows += self._wrong(question, JUDGED_NEGATIVES, rng)
             rows += rng.choice(len(self.answers), self._negatives, replace=False).tolist()
             candidates_of_pairs = [rows] * len(pairs)
@@ -204,19 +204,19 @@ class Batches:
         shape = (len(pairs), len(column_of))
         labels = np.full(shape, IGNORE)
         logits = np.full(shape, np.float32(np.nan))
-        for place, (question, candidates) in enumerate(zip(asked, candidates_of_pairs, strict=True)):
+        for place, (question, candidates) in enumerate(zip(questions_of_pairs, candidates_of_pairs, strict=True)):
             columns = [column_of[row] for row in candidates]
             if self._lessons is None or question < self._lessons.labelled:
                 labels[place, columns] = self._labels(question, candidates)
             if self._lessons is not None:
                 logits[place, columns] = self._lessons.logits(question, candidates)
-        distinct = list(dict.fromkeys(asked))  # one with two right answers may be in two pairs
+        distinct = list(dict.fromkeys(questions_of_pairs))  # one with two right answers may be in two pairs
         questions = TokenBatch.from_lists([self._questions[question] for question in distinct])
         answers = TokenBatch.from_lists([self.answers[row] for row in column_of])
         batch = {
             "question_ids": questions.ids,
             "question_mask": questions.mask,
-            "question_rows": torch.tensor([distinct.index(question) for question in asked]),
+            "question_rows": torch.tensor([distinct.index(question) for question in questions_of_pairs]),
             "answer_ids": answers.ids,
             "answer_mask": answers.mask,
             "labels": torch.from_numpy(labels),

@@ -148,7 +148,7 @@ def calibrate(
     data = {"dev": read(dev, "dev", answers=answers_of_dev)}
     if test is not None:
         data["test"] = read(test, "test", answers=answers)
-    if _is_of_split(dev):
+    if not isinstance(dev, Dataset) and find_split(Path(dev), "train"):
         data["dev"] = with_wordings(data["dev"], data["dev"])  # the FAQ that is searched has them, as in training
     if share is not None and all(_has_unanswerable(dataset) for dataset in data.values()):
         raise InputError(
@@ -327,11 +327,6 @@ def _prior_of(config: CheckpointConfig, basis: Basis) -> dict[str, Calibration]:
         if calibration.basis in earlier:
             prior[kind] = calibration
     return prior
-
-
-def _is_of_split(source: Dataset | str | Path) -> bool:
-    """Whether dev questions were divided from training questions, so that both are of one FAQ."""
-    return not isinstance(source, Dataset) and Path(source).is_dir() and find_split(Path(source), "train") is not None
 
 
 def _own_wordings(faq: Dataset) -> Dataset:

@@ -159,7 +159,7 @@ def compare(
     runs: defaultdict[str, list[_Run]] = defaultdict(list)
     near = _near_copies(evaluation_set, data)
 
-    def add(label: str, seed: int, report: EvaluationReport, training_seconds: float, parameters: int) -> None:
+    def add(label: str, seed: int, report: EvaluationReport, *, training_seconds: float, parameters: int) -> None:
         report = replace(report, near=near)
         runs[label].append(_Run(report, training_seconds, parameters))
         on_run(label, seed, report)
@@ -173,7 +173,8 @@ def compare(
         assert ranker.config is not None
         training_seconds = ranker.config.training["seconds"]
         for label, row in _rows_of(contender, ranker).items():
-            add(label, seed, evaluation_set.report(row), training_seconds, count_parameters(row.model))
+            report = evaluation_set.report(row)
+            add(label, seed, report, training_seconds=training_seconds, parameters=count_parameters(row.model))
     encoder = _encoder_of_peers(contenders)
     place = resolve_device(device)
     for name, seed in product(peers, seeds):
@@ -183,10 +184,10 @@ def compare(
         else:
             folder = run_folder(output, name, seed)
             start = find_encoder(encoder)
-            peer, training_seconds = train_or_load_peer(name, start, data, folder, seed, place)
+            peer, training_seconds = train_or_load_peer(name, start, data, folder, seed=seed, device=place)
         n_parameters = sum(weights.numel() for weights in peer.model.parameters())
         for label, report in _reports_of(name, peer, evaluation_set).items():
-            add(label, seed, report, training_seconds, n_parameters)
+            add(label, seed, report, training_seconds=training_seconds, parameters=n_parameters)
     bm25 = replace(evaluation_set.report_of_bm25(), near=near)
     rows = bm25.rows_of[bm25.headline]
     reciprocal_ranks: dict[str, np.ndarray] = {}

@@ -186,8 +186,8 @@ class EncoderVectors:
         def read_own() -> np.ndarray:
             return self._read(self.words).astype(np.float16)
 
-        own = computed_once("word-vectors", (self.key, list(self.words)), read_own)
-        vector_of = dict(zip(self.words, own.astype(np.float32), strict=True))
+        vectors_of_own_words = computed_once("word-vectors", (self.key, list(self.words)), read_own)
+        vector_of = dict(zip(self.words, vectors_of_own_words.astype(np.float32), strict=True))
         new = [word for word in words if word not in vector_of]
         vector_of |= dict(zip(new, self._read(new), strict=True))
         return np.stack([vector_of[word] for word in words])

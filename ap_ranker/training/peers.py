@@ -229,11 +229,11 @@ def ready_peer(text: str, device: torch.device) -> Peer:
 def fingerprint(text: str) -> str:
     """A hash of all that KIND:NAME scores by."""
     kind, _, name = text.partition(":")
-    read: list[Path] = []
+    files: list[Path] = []
     for path in find_encoder(name).rglob("*"):
         if path.suffix in (".json", ".safetensors", ".txt") and path.is_file():
-            read.append(path)
-    return hash_of_files(sorted(read), kind.encode())
+            files.append(path)
+    return hash_of_files(sorted(files), kind.encode())
 
 
 def _options(folder: Path) -> dict[str, Any]:

@@ -157,7 +157,9 @@ def train(
         set_seed(config.seed)
         options = _options(config, data, objective)
         vectors = vectors or find_vectors(config.embeddings, config.embedding_size, on_progress)
-        model, tokenizer, inputs = _initialize(start, learnt, config, options, vectors, place, on_progress)
+        model, tokenizer, inputs = _initialize(
+            start, learnt, config, options=options, vectors=vectors, device=place, on_progress=on_progress
+        )
         batches = Batches(
             learnt,
             tokenizer,
@@ -286,8 +288,8 @@ def _initialize(
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
     """The model that a run begins with, with the weights of its start, if there is one."""
     if start:
-        return initialize_from(start, data, config, options, device, on_progress)
-    return initialize_model(data, config, options, vectors, device, on_progress)
+        return initialize_from(start, data, config, options=options, device=device, on_progress=on_progress)
+    return initialize_model(data, config, options=options, vectors=vectors, device=device, on_progress=on_progress)
 
 
 def _options(config: TrainingConfig, data: Dataset, objective: ObjectiveSpec) -> dict[str, Any]:

@@ -160,13 +160,13 @@ class AnswerTrainer(Trainer):
         teacher = inputs.pop("teacher", None)
         if self.own_negatives and self.args.world_size == 1:  # processes might choose differently
             labels, target = self._keep_hardest(inputs, labels, target)
-        wanted = labels != IGNORE
+        is_scored = labels != IGNORE
         if teacher is not None:
-            wanted = wanted | ~teacher.isnan()
+            is_scored = is_scored | ~teacher.isnan()
         config = self.config
         objective = objective_spec(self.recipe.objective)
         assert objective.loss is not None
-        scores = model(**inputs, mask=wanted, classes=self.classes if objective.classes else 2)
+        scores = model(**inputs, mask=is_scored, classes=self.classes if objective.classes else 2)
         temperature = self.ranker.model.temperature if config.temperature is None else config.temperature
         margin = self.recipe.margin
         heat = config.teacher_temperature
@@ -206,10 +206,10 @@ class AnswerTrainer(Trainer):
             kept = [target]
             is_wrong = relevance(labels, self.classes) == NEGATIVE
             for question, wrong in zip(inputs["question_rows"], is_wrong, strict=True):
-                own = wrong.nonzero().squeeze(1)
-                if len(own):
-                    scores = model.match(questions[question.view(1)], answers.selected(places[own]))
-                    kept.append(own[scores.argmax().view(1)])
+                wrong_rows = wrong.nonzero().squeeze(1)
+                if len(wrong_rows):
+                    scores = model.match(questions[question.view(1)], answers.selected(places[wrong_rows]))
+                    kept.append(wrong_rows[scores.argmax().view(1)])
         model.train()
         columns = torch.cat(kept).unique()
         inputs |= {name: inputs[name][columns] for name in ("answer_ids", "answer_mask")}

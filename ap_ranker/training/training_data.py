@@ -32,7 +32,7 @@ def read_training_data(
     from ap_ranker.data.split import split_questions  # its libraries take a second to load
 
     training = read_dataset(data, "train", answers=answers, match=config.match, columns=columns)
-    if dev is not None or (data.is_dir() and find_split(data, "dev")):
+    if dev is not None or find_split(data, "dev"):
         development = read_dataset(dev or data, "dev", answers=answers, match=config.match, columns=columns)
     else:
         answerable(training)

@@ -98,7 +98,6 @@ judgements = sa.Table(
     sa.Column("counts", sa.Boolean, nullable=False, default=False),  # see `Judgements.most_helpful`
     sa.UniqueConstraint("visit", "question_key", "answer_key"),
     sa.Index("ap_ranker_judged", "question_key", "answer_key"),
-    sa.Index("ap_ranker_evidence", "question_key", "counts", "id"),
     sa.Index("ap_ranker_of_network", "network", "counts", "id"),
 )
 """What visitors said of answers: one row for each visit, question and answer."""

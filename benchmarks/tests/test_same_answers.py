@@ -10,8 +10,8 @@ from benchmarks.same_answers import TOLERANCE, changed_questions
 
 
 def reply(outcome: str = "answer", probability: float | None = 0.5, *answers: str) -> dict[str, Any]:
-    shown = [{"answer": text} for text in answers]
-    return {"question": "q", "outcome": outcome, "probability": probability, "answers": shown}
+    rows = [{"answer": text} for text in answers]
+    return {"question": "q", "outcome": outcome, "probability": probability, "answers": rows}
 
 
 @pytest.mark.parametrize(

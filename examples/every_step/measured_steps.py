@@ -163,9 +163,11 @@ class Way:
 
     def train(self) -> None:
         """As `ap-ranker train FAQ.csv`, but into a folder that no search takes by itself; or take what is kept."""
-        name = f"{self.faq.name}-{self.size}-{Path(self.encoder).name}{'-quick' if self.quick else ''}"
-        kept = self.checkpoints / name
-        if not is_checkpoint(kept):
+        name = f"{self.faq.name}-{self.size}-{Path(self.encoder).name}"
+        if self.quick:
+            name += "-quick"
+        checkpoint = self.checkpoints / name
+        if not is_checkpoint(checkpoint):
             config = TrainingConfig(effort="quick" if self.quick else "auto")
             if self.encoder != DEFAULT_ENCODER:
                 config = replace(config, options={**config.options, "encoder": self.encoder})
@@ -174,8 +176,8 @@ class Way:
             plain.write_text(self.faq.table(self.size), encoding="utf-8")
             with chdir(plain.parent):  # so that the checkpoint calls its FAQ by the name that it has in the search
                 training, development = read_training_data(FAQ, None, None, config)
-                train(training, development, kept, config, device="cpu")
-        shutil.copytree(kept, TRAINED_CHECKPOINT)
+                train(training, development, checkpoint, config, device="cpu")
+        shutil.copytree(checkpoint, TRAINED_CHECKPOINT)
 
     def calibrate(self, *, is_trained: bool) -> str:
         """Calibrate a copy of the checkpoint that is served, and return why not if `calibrate` refuses.

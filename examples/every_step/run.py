@@ -29,7 +29,9 @@ HERE = Path(__file__).resolve().parent
 SIZES = ("0", "10", "30", "100", "300")
 """Numbers of training questions."""
 
-SECONDS_PER_TEXT, SECONDS_PER_PAIR, SECONDS_TO_START = 0.02, 0.8, 8.0
+SECONDS_PER_TEXT = 0.02
+SECONDS_PER_PAIR = 0.8
+SECONDS_TO_START = 8.0
 """Rough costs on one busy core: to encode an entry, to train on a question, to begin."""
 
 console = Console(soft_wrap=True)
@@ -66,10 +68,21 @@ def command(
     ways = []
     for faq in chosen:
         for size in map(int, sizes.split(",")):
-            wanted = states_of(faq, size, states.split(","))
-            missing = [state for state in wanted if Cell(faq.name, size, state, hubs, encoder, quick) not in known]
+            missing = []
+            for state in states_of(faq, size, states.split(",")):
+                if Cell(faq.name, size, state, hubs=hubs, encoder=encoder, quick=quick) not in known:
+                    missing.append(state)
             if missing:
-                ways.append(Way(faq, size, hubs, encoder, missing, quick, checkpoints.resolve()))
+                way = Way(
+                    faq,
+                    size,
+                    hubs=hubs,
+                    encoder=encoder,
+                    states=missing,
+                    quick=quick,
+                    checkpoints=checkpoints.resolve(),
+                )
+                ways.append(way)
     ways.sort(key=estimated_seconds, reverse=True)
     console.print(f"{len(ways)} tables to measure, about {sum(map(estimated_seconds, ways)) / jobs / 60:.0f} minutes.")
     for measured in measure(ways, jobs):

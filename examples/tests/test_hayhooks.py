@@ -31,7 +31,7 @@ START_SECONDS = 120.0
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
-    """Where Hayhooks runs: a FAQ and a checkpoint, where the packaged pipeline and the example expect them."""
+    """Where Hayhooks runs: a FAQ and a checkpoint, where the default pipeline and the example expect them."""
     place = tmp_path_factory.mktemp("hayhooks")
     shutil.copytree(checkpoint, place / "checkpoints" / "faq")
     write_faq(place / "FAQ.csv")

@@ -80,8 +80,8 @@ class QuestionFile:
             for row, _, is_best in self.judgements:
                 if row.get("question") and row.get("answer"):
                     key = row.get("qid") or row.get("question")
-                    asked = questions.setdefault(key, self._asked(row))
-                    answers = asked.right if is_best else asked.wrong
+                    question = questions.setdefault(key, self._asked(row))
+                    answers = question.right if is_best else question.wrong
                     answers.add(normalized(row.get("answer")))
             return questions.values()
         for row in self.table.rows:
