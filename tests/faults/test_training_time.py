@@ -62,9 +62,9 @@ def test_an_untrained_model_encodes_each_answer_for_its_fit_and_for_dev_and_coun
 first = module.initialize_model
 
 
-def slow_initialization(*arguments: object) -> object:
+def slow_initialization(*arguments: object, **options: object) -> object:
     time.sleep(0.5)
-    return first(*arguments)  # type: ignore[arg-type]
+    return first(*arguments, **options)  # type: ignore[arg-type]
 
 
 def test_the_card_times_all_dev_questions(config: TrainingConfig, pairs: Dataset, tmp_path: Path) -> None:
