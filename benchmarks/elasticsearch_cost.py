@@ -35,10 +35,10 @@ from ap_ranker.data.faq import Match
 from ap_ranker.documents import read_entries
 from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.ranking.wordings import EMBEDDED_BY
-from ap_ranker.search.build_index import build_index
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
-from ap_ranker.search.index_layout import SETTINGS
-from ap_ranker.search.index_target import IndexTarget, elasticsearch_of, find_target
+from ap_ranker.search.elasticsearch.build_index import build_index
+from ap_ranker.search.elasticsearch.index_layout import SETTINGS
+from ap_ranker.search.elasticsearch.index_target import IndexTarget, elasticsearch_of, find_target
 from ap_ranker.training.untrained import write_untrained
 from haystack_integrations.common.ap_ranker.entries import to_document
 

@@ -23,8 +23,8 @@ from ap_ranker.ranking.explanation import Explanation
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.rule import Basis
 from ap_ranker.search.default_pipelines import find_pipeline
-from ap_ranker.search.elasticsearch_guard import check_origin, check_shards, guard
-from ap_ranker.search.index_target import elasticsearch_of, is_elasticsearch
+from ap_ranker.search.elasticsearch.elasticsearch_guard import check_origin, check_shards, guard
+from ap_ranker.search.elasticsearch.index_target import elasticsearch_of, is_elasticsearch
 from ap_ranker.search.lasting_stores import fill_store
 from ap_ranker.search.load_pipeline import (
     components_of,

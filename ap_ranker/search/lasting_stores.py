@@ -12,9 +12,9 @@ from haystack.document_stores.in_memory import InMemoryDocumentStore
 from haystack.document_stores.types import DuplicatePolicy
 
 from ap_ranker.errors import InputError
-from ap_ranker.search.build_index import KEYS
-from ap_ranker.search.index_cluster import Cluster
-from ap_ranker.search.index_target import elasticsearch_of, is_elasticsearch
+from ap_ranker.search.elasticsearch.build_index import KEYS
+from ap_ranker.search.elasticsearch.index_cluster import Cluster
+from ap_ranker.search.elasticsearch.index_target import elasticsearch_of, is_elasticsearch
 from ap_ranker.search.load_pipeline import describe_store
 from haystack_integrations.common.ap_ranker.entries import MARK
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore

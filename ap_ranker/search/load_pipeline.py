@@ -19,7 +19,7 @@ from haystack.errors import FilterError
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.safe_open import parse_yaml, read_yaml_text
-from ap_ranker.search.elasticsearch_errors import advice
+from ap_ranker.search.elasticsearch.elasticsearch_errors import advice
 from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch
 
 logger = logging.getLogger(__name__)

@@ -18,11 +18,11 @@ from ap_ranker.documents import read_entries
 from ap_ranker.documents.watched_folder import Overlay
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.wordings import EMBEDDED_BY
-from ap_ranker.search.build_index import build_index, go_back
 from ap_ranker.search.default_pipelines import find_pipeline
-from ap_ranker.search.index_changes import IndexChanges
+from ap_ranker.search.elasticsearch.build_index import build_index, go_back
+from ap_ranker.search.elasticsearch.index_changes import IndexChanges
+from ap_ranker.search.elasticsearch.index_target import elasticsearch_of, find_target
 from ap_ranker.search.index_source import entry_of, marked
-from ap_ranker.search.index_target import elasticsearch_of, find_target
 from ap_ranker.search.lasting_stores import is_lasting
 from ap_ranker.search.load_pipeline import (
     components_of,
@@ -80,7 +80,7 @@ def index_faq(
     index_test = None
     if test is not None:
         from ap_ranker.data.reader import read_dataset
-        from ap_ranker.search.index_comparison import IndexTest
+        from ap_ranker.search.elasticsearch.index_comparison import IndexTest
 
         data = read_dataset(test, "test", answers=Path(faq), match=match, columns=columns)
         index_test = IndexTest(Path(pipeline), data, on_tested).compare

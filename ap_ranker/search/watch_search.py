@@ -17,10 +17,10 @@ from ap_ranker.data.faq import Entry, Match
 from ap_ranker.documents.watched_folder import WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.loaded_checkpoints import flush_encodings
-from ap_ranker.search.build_index import write_changes
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
-from ap_ranker.search.index_lock import LockedIndexError
-from ap_ranker.search.index_target import find_target
+from ap_ranker.search.elasticsearch.build_index import write_changes
+from ap_ranker.search.elasticsearch.index_lock import LockedIndexError
+from ap_ranker.search.elasticsearch.index_target import find_target
 from ap_ranker.search.load_pipeline import components_of, find_stores, report_store_errors
 from ap_ranker.search.setup import SearchSetup
 from ap_ranker.threads import leave_what_lives

@@ -30,7 +30,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.search import index_layout
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
-from ap_ranker.search.index_layout import SETTINGS
+from ap_ranker.search.elasticsearch.index_layout import SETTINGS
 from ap_ranker.search.load_pipeline import report_store_errors
 from elastic.adapter import Adapter
 from elastic.conftest import Search

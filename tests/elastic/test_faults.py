@@ -25,7 +25,7 @@ from ap_ranker.cli.main import app
 from ap_ranker.data.faq import Match
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
-from ap_ranker.search.index_layout import SETTINGS
+from ap_ranker.search.elasticsearch.index_layout import SETTINGS
 from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.search.setup import set_up
 from elastic.conftest import Search
@@ -220,7 +220,7 @@ def test_a_listing_has_each_document_once(search: Search, monkeypatch: pytest.Mo
     store = pipeline["components"]["search"]["init_parameters"]["retriever"]["init_parameters"]["document_store"]
     store["init_parameters"]["settings"] = str(file)
     search.searching.write_text(yaml.safe_dump(pipeline))
-    monkeypatch.setattr("ap_ranker.search.index_cluster.PAGE", 50)
+    monkeypatch.setattr("ap_ranker.search.elasticsearch.index_cluster.PAGE", 50)
     index(search, entries(0, 320))
     for _ in range(2):
         assert counts(index(search, entries(0, 320))) == [0, 0, 0, 320]
@@ -234,7 +234,7 @@ def _settings() -> str:
 
 def test_an_unchanged_faq_costs_few_requests(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many requests as pages, and 30 at most for 100,000 entries, of which 20 are pages."""
-    monkeypatch.setattr("ap_ranker.search.index_cluster.PAGE", 5)
+    monkeypatch.setattr("ap_ranker.search.elasticsearch.index_cluster.PAGE", 5)
     index(search, entries(0, 100))
     search.proxy.requests.clear()
     index(search, entries(0, 100))

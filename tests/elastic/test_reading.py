@@ -14,8 +14,8 @@ from haystack import Document
 from haystack.utils import ComponentDevice
 from reading_table import OTHERS, Row, read_table
 
-from ap_ranker.search.index_cluster import Cluster
-from ap_ranker.search.index_layout import Layout
+from ap_ranker.search.elasticsearch.index_cluster import Cluster
+from ap_ranker.search.elasticsearch.index_layout import Layout
 from ap_ranker.search.index_source import sources_of
 from elastic.engine import Engine
 from haystack_integrations.components.retrievers.ap_ranker import ElasticsearchFAQRetriever

@@ -15,9 +15,9 @@ from haystack.utils import ComponentDevice
 
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.bm25_statistics import AskedWords
-from ap_ranker.search.build_index import build_index
-from ap_ranker.search.index_layout import SETTINGS
-from ap_ranker.search.index_target import find_target
+from ap_ranker.search.elasticsearch.build_index import build_index
+from ap_ranker.search.elasticsearch.index_layout import SETTINGS
+from ap_ranker.search.elasticsearch.index_target import find_target
 from elastic.engine import Engine
 from elastic.test_quality import NUMBER, remove_index, table
 from elastic.test_reading import WHOLE

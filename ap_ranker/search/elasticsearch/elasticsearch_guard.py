@@ -9,8 +9,8 @@ from haystack import Document
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.wordings import EMBEDDED_BY
-from ap_ranker.search.index_cluster import Cluster
-from ap_ranker.search.index_target import UPSTREAM, elasticsearch_of
+from ap_ranker.search.elasticsearch.index_cluster import Cluster
+from ap_ranker.search.elasticsearch.index_target import UPSTREAM, elasticsearch_of
 from haystack_integrations.components.embedders.ap_ranker import APTextEmbedder
 
 _GUARDED = "ap_ranker_guarded"

@@ -15,8 +15,8 @@ from ap_ranker.evaluation.evaluate import near_known_wordings
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.earlier_checkpoints import earlier_checkpoints
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.search.elasticsearch.index_changes import IndexComparison
 from ap_ranker.search.evaluate_pipeline import ALL
-from ap_ranker.search.index_changes import IndexComparison
 from ap_ranker.search.recognized_answers import RecognizedAnswers
 from ap_ranker.text.near_copies import near_groups
 from ap_ranker.training.recommendation import Served, verdict

@@ -16,10 +16,10 @@ from haystack import Document
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.wordings import EMBEDDED_BY
-from ap_ranker.search.index_changes import IndexChanges, IndexComparison
-from ap_ranker.search.index_cluster import Cluster, Stored
-from ap_ranker.search.index_layout import Layout
-from ap_ranker.search.index_lock import IndexLock, Range, locked_index
+from ap_ranker.search.elasticsearch.index_changes import IndexChanges, IndexComparison
+from ap_ranker.search.elasticsearch.index_cluster import Cluster, Stored
+from ap_ranker.search.elasticsearch.index_layout import Layout
+from ap_ranker.search.elasticsearch.index_lock import IndexLock, Range, locked_index
 from ap_ranker.search.index_source import Embed, entry_key, marked, sources_of
 from haystack_integrations.common.ap_ranker.entries import MARK
 from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (

@@ -10,8 +10,8 @@ from haystack.utils import Secret
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.search.build_index import IndexTarget, vectors_of
 from ap_ranker.search.choose_checkpoint import check_same_language
+from ap_ranker.search.elasticsearch.build_index import IndexTarget, vectors_of
 from ap_ranker.text.languages import check_language
 from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder
 from haystack_integrations.components.retrievers.ap_ranker import ElasticsearchFAQRetriever

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.search.elasticsearch_errors import block_advice
+from ap_ranker.search.elasticsearch.elasticsearch_errors import block_advice
 from haystack_integrations.common.ap_ranker.entries import MARK
 from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
     ENTRY,
