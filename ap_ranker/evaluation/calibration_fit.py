@@ -29,6 +29,7 @@ from ap_ranker.evaluation.first_answers import (
 )
 from ap_ranker.ranking import rule
 from ap_ranker.ranking.cache import EncodingCache
+from ap_ranker.ranking.loaded_checkpoints import CACHE_BYTES
 from ap_ranker.ranking.priors import floor_of
 from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
 from ap_ranker.ranking.ranker import Ranker
@@ -53,9 +54,6 @@ DEVIATIONS = (0.3, 0.6)
 """Standard deviations of a FAQ's own weights about the prior's, as a share of each, and of the bias, in logits: those
 of eleven FAQs lay .4 to .6 about the bias that fits all (`examples/no_answer`)."""
 
-KEPT = 256 * 10**6
-"""Bytes of encoded answers that are kept in memory: some 50,000 of `ap-transformer`."""
-
 HIDDEN = 0.1
 """Share of the questions without an answer, where the data has an answer to each."""
 
@@ -66,14 +64,15 @@ LOST = 0.02
 def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
     """`model` and, if BM25 has a weight, `fused` -> all questions, with the candidates that a search has."""
     retriever = ranker if ranker.has_vectors and not _has_pools(dataset) else None
-    cache = EncodingCache(KEPT, ranker.stored_dtype)  # so that what is encoded to fetch candidates is not encoded again
+    # What is encoded to fetch candidates is not encoded again to score them.
+    cache = EncodingCache(CACHE_BYTES, ranker.stored_dtype)
     ranker.fill_cache(cache)
     evaluation_set = EvaluationSet(dataset, unanswerable=True, language=ranker.bm25_language, retriever=retriever)
     reader = Ranker(ranker.model, ranker.tokenizer, ranker.device, ranker.config, cache=cache)
     signals_of_questions: list[Signals] = []
     of_set = evaluation_set.signals(evaluation_set.scores(reader))
     for signals, right, rows in zip(of_set, evaluation_set.right, evaluation_set.pools, strict=True):
-        background = entry_background(ranker, dataset, rows)
+        background = entry_background(reader, dataset, rows)
         signals_of_questions.append(replace(_fair(signals, right), background=background))
     weights = ranker.decider().weights
     weights_of_kinds = {MODEL: replace(weights, bm25=0.0)}

@@ -156,8 +156,11 @@ def score_wordings(
     wordings: list[str] = []
     for row in ranked:
         wordings += dataset.answers[row].wordings
-    # Not the ranker's own, which may be those of an earlier epoch.
-    vectors = WordingVectors() if encoded is None else encoded
+    vectors = encoded
+    if vectors is None:
+        # While a model is trained, those of the ranker may be of an earlier epoch.
+        is_trained = ranker.config is not None
+        vectors = ranker.wording_vectors if is_trained else WordingVectors()
     n_bytes = vectors.nbytes(wordings, ranker.embed_questions)  # encoded before the time is taken, as the answers are
     wording_keys: set[str] = set()
     if as_new:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -356,6 +357,9 @@ class Ranker(TextEncoder):
         vectors = self.model.text_vectors(asked)
         scores = np.empty((len(RANDOM_QUESTIONS), len(answers)))
         weights = Weights(self.decider().weights.wording)
+        if wordings is not None and weights.wording and vectors is not None:
+            # Encoded together, they take half of the time that they take entry by entry.
+            self.wording_vectors.find([*chain.from_iterable(wordings)], self.embed_wordings)
         for rows, states in self.answer_states(answers, rounded=True):
             model = self.model.match(asked, states).double().cpu().numpy()
             own = self.model.text_vectors(states)

@@ -47,7 +47,7 @@ from ap_ranker.ranking.checkpoint import (
     trained_lines,
 )
 from ap_ranker.ranking.faq_sketch import FAQSketch
-from ap_ranker.ranking.loaded_checkpoints import load_shared
+from ap_ranker.ranking.loaded_checkpoints import CACHE_BYTES, load_shared
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.ranking.verdict import Verdict
 from ap_ranker.text.near_copies import near_any, near_groups
@@ -375,10 +375,12 @@ def _judged(
     """
     assert ranker.config is not None
     ranker.model.eval()
-    prior = prior_calibration(ranker, dev.answers)
+    cache = EncodingCache(CACHE_BYTES)  # the prior and the verdict need the same texts
+    reader = Ranker(ranker.model, ranker.tokenizer, ranker.device, ranker.config, cache=cache)
+    prior = prior_calibration(reader, dev.answers)
     verdict = None
     if not data.judged and config.epochs != 0:
-        verdict = verdict_of_training(choice, ranker, data, config, before=before, prior=prior, device=device)
+        verdict = verdict_of_training(choice, reader, data, config, before=before, prior=prior, device=device)
     return replace(ranker.config, calibration=prior, prior=prior, verdict=verdict)
 
 
