@@ -17,13 +17,14 @@ pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from haystack import Document
 
+from ap_ranker import kept_results
 from ap_ranker.data import column_names, tables
 from ap_ranker.data.rows import check_columns
 from ap_ranker.documents import html
 from ap_ranker.errors import InputError
 from ap_ranker.files import guarded
 from ap_ranker.ranking.explanation import Token
-from ap_ranker.text import kept_results, languages, near_copies, question_words, reading
+from ap_ranker.text import languages, near_copies, question_words, reading
 from ap_ranker.text.near_copies import forms_of
 from ap_ranker.text.synonyms import MOST, read_synonyms
 from ap_ranker.web import presentation

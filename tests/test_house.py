@@ -14,7 +14,17 @@ from conftest import ROOT
 import ap_ranker
 from ap_ranker.models.registry import FILES as MODEL_FILES
 
-GROUND = ["errors", "settings", "files", "watched_file", "processes", "child_process", "safe_open", "threads"]
+GROUND = [
+    "errors",
+    "settings",
+    "files",
+    "kept_results",
+    "watched_file",
+    "processes",
+    "child_process",
+    "safe_open",
+    "threads",
+]
 """Single files that any room may use, lowest first."""
 
 ROOMS = [

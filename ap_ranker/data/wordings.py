@@ -6,8 +6,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from operator import is_not
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from ap_ranker.data.rows import LeftOut
 from ap_ranker.data.tables import Table, read_columns
 from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
+from ap_ranker.kept_results import Latest
 from ap_ranker.text.reading import normalized
 from ap_ranker.watched_file import Watched
 
@@ -27,13 +27,13 @@ MOST_ANSWERS = 100_000
 """Maximum number of answers whose wordings are kept at hand: every search asks for the same ones."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # those of a file that was read again are others: to compare all would take long
 class Wordings:
     """The known wordings of files: by the id of their answer, and by its normalized text."""
 
     by_id: Mapping[str, Sequence[str]] = field(default_factory=dict)
     by_text: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    _wordings_of: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
+    _wordings_of: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict, repr=False)
 
     def of(self, *answer: str) -> tuple[str, ...]:
         """The wordings of an answer, given its id and the forms of its text, with and without the stored question."""
@@ -130,6 +130,12 @@ def _merged(parts: Iterable[Mapping[str, Sequence[str]]]) -> Mapping[str, Sequen
     return _grouped(keyed)
 
 
+def _of_all(files: Sequence[Wordings]) -> Wordings:
+    by_id = _merged([file.by_id for file in files])
+    by_text = _merged([file.by_text for file in files])
+    return Wordings(by_id, by_text)
+
+
 @lru_cache(maxsize=16)
 def _read(path: Path, version: tuple[int, ...]) -> Wordings:
     """What all components of a process that follow a file share."""
@@ -148,7 +154,7 @@ class WordingFiles:
 
     def __init__(self) -> None:
         self._files: dict[str, Watched[Wordings]] = {}
-        self._latest: tuple[Sequence[Wordings], Wordings] = (), NO_WORDINGS
+        self._merged: Latest[Wordings] = Latest()
 
     def now(self, paths: Sequence[str]) -> Wordings:
         """The wordings of these files as they are now; the same object until one changes."""
@@ -156,13 +162,7 @@ class WordingFiles:
             if path not in self._files:
                 self._files[path] = Watched(path, _read_now)
         files = [self._files[path].now() for path in paths]
-        versions, merged = self._latest
-        if len(files) != len(versions) or any(map(is_not, files, versions)):
-            by_id = _merged([file.by_id for file in files])
-            by_text = _merged([file.by_text for file in files])
-            merged = Wordings(by_id, by_text)
-            self._latest = (files, merged)
-        return merged
+        return self._merged.get(files, partial(_of_all, files))
 
 
 def read_with_wordings(

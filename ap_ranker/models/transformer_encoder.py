@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from ap_ranker.kept_results import Latest
 from ap_ranker.models.bert import Bert
 from ap_ranker.models.fast_forward import FastTransformer, rounded_up
 from ap_ranker.models.frozen_layers import FrozenStates, LastLayers, rounded
@@ -78,16 +79,16 @@ class TransformerEncoder(nn.Module):
         self._store: FrozenStates | None = None
         self._weights = tuple(self.backbone.parameters())  # to walk through the modules takes a millisecond
         self._recomputes = False
-        self._fast: tuple[object, FastTransformer | None] = (None, None)  # of which weights, and a copy of them
+        self._fast: Latest[FastTransformer | None] = Latest()  # a copy of the weights
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what only saves time: packed weights cannot be copied, and are packed again when they are needed."""
-        return self.__dict__ | {"_fast": (None, None), "_store": None}
+        """Without the store, which only saves time. Packed weights are not copied either: `Latest` begins without."""
+        return self.__dict__ | {"_store": None}
 
     def train(self, mode: bool = True) -> Self:
         super().train(mode)
         if mode:
-            self._fast = None, None  # fused optimisers do not count what they change
+            self._fast.forget()  # fused optimisers do not count what they change
         # Fused attention is the faster one forwards, but its gradient on a CPU costs half a training step more.
         plain = mode and self._weights[0].device.type == "cpu"
         self.backbone.set_attn_implementation("eager" if plain else self._attention)
@@ -201,15 +202,15 @@ class TransformerEncoder(nn.Module):
 
     def _fast_forward(self) -> FastTransformer | None:
         """Our own forward pass with the backbone's present weights; `None` if this transformer has none."""
-        backbone = self.backbone
         first = self._weights[0]
         if first.device.type != "cpu" or first.dtype != torch.float32:
             return None
         weights = [(w.data_ptr(), 0 if w.is_inference() else w._version) for w in self._weights]
-        if self._fast[0] != weights:
-            dtype = torch.bfloat16 if multiplies_bfloat16() else torch.float32
-            self._fast = weights, FastTransformer.checked(backbone, dtype)
-        return self._fast[1]
+        return self._fast.get(weights, self._copied_weights)
+
+    def _copied_weights(self) -> FastTransformer | None:
+        dtype = torch.bfloat16 if multiplies_bfloat16() else torch.float32
+        return FastTransformer.checked(self.backbone, dtype)
 
     def _read_on(self, batch: TokenBatch, whole: Tensor, store: FrozenStates) -> Tensor:
         """As `_read`, from the states that frozen layers have of whole texts; what stands on padding is undefined."""

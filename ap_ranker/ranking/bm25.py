@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ap_ranker.errors import InputError
+from ap_ranker.kept_results import keep
 from ap_ranker.text.guessed_words import Consonants, pieces_of
-from ap_ranker.text.kept_results import keep
 from ap_ranker.text.languages import THAI, check_language
 from ap_ranker.text.reading import Form, Word, joined_words, read_words, surface_words, without_repetition
 from ap_ranker.text.synonyms import SearchedForm

@@ -9,10 +9,9 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import chain, islice
 from math import inf, sqrt
-from operator import is_, is_not
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,7 +20,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ap_ranker.data.wordings import NO_WORDINGS, WordingFiles, WordingRows
+from ap_ranker.data.wordings import NO_WORDINGS, WordingFiles, WordingRows, Wordings
+from ap_ranker.kept_results import Latest
 from ap_ranker.models.private_operators import LARGEST, products_with
 from ap_ranker.ranking.bm25 import best_rows
 from ap_ranker.ranking.rule import SOFTNESS
@@ -126,9 +126,6 @@ LARGEST_TABLE = 1_000_000
 Encode = Callable[[Sequence[str]], Tensor]
 """B texts -> (B, C) their vectors as questions, of length 1."""
 
-Pairs = Iterable[tuple[int, str]]
-"""The numbers of entries with wordings of these."""
-
 
 @lru_cache(maxsize=50_000)  # every question is compared with the same wordings
 def _keys(wordings: tuple[str, ...]) -> frozenset[str]:
@@ -151,7 +148,7 @@ class WordingVectors:
         self._table = Vectors.of(np.empty((0, 0)))
         self._rows: dict[str, int] = {}
         self._lock = threading.Lock()
-        self._last: tuple[Sequence[tuple[str, ...]], Any] = (), None  # lists of wordings, and their vectors together
+        self._together: Latest[tuple[NDArray[Any], ...] | None] = Latest()  # the vectors of lists of wordings
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy begins without any: it encodes them itself."""
@@ -162,10 +159,8 @@ class WordingVectors:
     ) -> tuple[NDArray[np.float32], list[str | None]]:
         """(N,) the soft maximum (`rule.py`) of the cosines of a question (C,) with each entry's wordings, -1 without
         any; and the best wording."""
-        compared, together = self._last  # often those of the question before: a small FAQ is compared as a whole
-        if len(compared) != len(wordings) or not all(map(is_, compared, wordings)):
-            together = self._joined(wordings, encode)
-            self._last = wordings, together
+        # Often those of the question before: a small FAQ is compared as a whole.
+        together = self._together.get(wordings, partial(self._joined, wordings, encode))
         cosines = np.full(len(wordings), -1.0, dtype=np.float32)
         texts: list[str | None] = [None] * len(wordings)
         if together is not None:
@@ -306,8 +301,8 @@ class KnownWordings:
         self.prefix = prefix
         self.suffix = suffix
         self._files = WordingFiles()
-        self._made: dict[str, tuple[list[object], Any]] = {}
-        self._lock = threading.Lock()
+        self._index: Latest[WordingIndex] = Latest()
+        self._rows_of_keys: Latest[dict[str, set[int]]] = Latest()
 
     def add(self, path: str | Path) -> None:
         """Follow one more file; InputError if it cannot be read."""
@@ -322,44 +317,38 @@ class KnownWordings:
 
     def index(self, rows: WordingRows, vectors: WordingVectors, encode: Encode) -> WordingIndex:
         """The index of all wordings, by the vectors of a model."""
+        files = self._of_files()
 
-        def make(pairs: Pairs) -> WordingIndex:
-            rows_and_texts = ((row, self.prefix + text + self.suffix) for row, text in pairs)
+        def make() -> WordingIndex:
+            rows_and_texts = ((row, self.prefix + text + self.suffix) for row, text in rows.pairs(files))
             return WordingIndex.of(rows_and_texts, vectors, encode)
 
-        return self._latest("index", rows, make, vectors)
+        return self._index.get((rows, files, vectors), make)
 
     def exact_match(self, rows: WordingRows, question: str) -> Leg | None:
         """The documents of which a question, without prefix and suffix, is a known wording, word for word."""
-        by_key = self._latest("rows", rows, _by_key)
+        files = self._of_files()
+        rows_of_keys = self._rows_of_keys.get((rows, files), partial(_rows_of_keys, rows, files))
         matching_rows: set[int] = set()
         for key in question_keys(question):
-            matching_rows.update(by_key.get(key, ()))
+            matching_rows.update(rows_of_keys.get(key, ()))
         if not matching_rows:
             return None
         return Leg(np.array(sorted(matching_rows), np.int64), np.ones(len(matching_rows), np.float32))
 
-    def _latest(self, name: str, rows: WordingRows, make: Callable[[Pairs], Any], *more: object) -> Any:
-        """What was made of the rows of documents with their wordings; made anew if any of its sources is another."""
-        with self._lock:
-            files = self._files.now(self.paths) if self.paths else NO_WORDINGS
-            sources = [rows, files, *more]
-            earlier_sources, made = self._made.get(name, ([], None))
-            if not earlier_sources or any(map(is_not, earlier_sources, sources)):
-                made = make(rows.pairs(files))
-                self._made[name] = sources, made
-            return made
+    def _of_files(self) -> Wordings:
+        return self._files.now(self.paths) if self.paths else NO_WORDINGS
 
     def close(self) -> None:
         """Forget what was read and encoded, until the next use."""
-        with self._lock:
-            self._files = WordingFiles()
-            self._made = {}
+        self._files = WordingFiles()
+        self._index.forget()
+        self._rows_of_keys.forget()
 
 
-def _by_key(pairs: Pairs) -> dict[str, set[int]]:
-    rows: defaultdict[str, set[int]] = defaultdict(set)
-    for row, text in pairs:
+def _rows_of_keys(rows: WordingRows, files: Wordings) -> dict[str, set[int]]:
+    rows_of_keys: defaultdict[str, set[int]] = defaultdict(set)
+    for row, text in rows.pairs(files):
         for key in question_keys(text):
-            rows[key].add(row)
-    return dict(rows)
+            rows_of_keys[key].add(row)
+    return dict(rows_of_keys)

@@ -38,7 +38,7 @@ from itertools import chain
 
 import regex
 
-from ap_ranker.text.kept_results import keep
+from ap_ranker.kept_results import keep
 from ap_ranker.text.languages import CHARACTER, LONGEST_KEPT, UNSPACED, pairs, stem, unspaced_words
 from ap_ranker.text.normal_form import normal_form
 from ap_ranker.text.telephones import telephone_words

@@ -12,6 +12,7 @@ import importlib
 import json
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from ap_ranker.errors import InputError, check_known, extra_for, library_errors
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.files import atomic_directory, hash_of_files
+from ap_ranker.kept_results import Latest
 from ap_ranker.models.pretrained import check_numbers, encoder_hash, find_encoder, refuse_code, stored_shapes
 from ap_ranker.models.sentence_modules import modules_of
 from ap_ranker.models.transformer_encoder import multiplies_bfloat16
@@ -61,7 +63,7 @@ class BiEncoder:
 
         self.source = f"bi-encoder:{folder}"
         self.model = SentenceTransformer(str(folder), device=str(device), **_options(folder))
-        self._last: tuple[Sequence[str], np.ndarray] = [], np.zeros((0, 0))
+        self._answers: Latest[np.ndarray] = Latest()
 
     def fine_tune(self, data: Dataset, *where: Any) -> None:
         from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
@@ -117,9 +119,10 @@ class BiEncoder:
 
     def answers(self, texts: Sequence[str]) -> np.ndarray:
         """(N, H) vectors of length 1, with the model's prompt for documents, if any; the last ones are kept."""
-        if self._last[0] != texts:
-            self._last = texts, np.asarray(self.model.encode_document(list(texts), **ENCODING))
-        return self._last[1]
+        return self._answers.get(texts, partial(self._encode_answers, texts))
+
+    def _encode_answers(self, texts: Sequence[str]) -> np.ndarray:
+        return np.asarray(self.model.encode_document(list(texts), **ENCODING))
 
     def questions(self, texts: Sequence[str]) -> np.ndarray:
         """(N, H) vectors of length 1, with the model's prompt for queries, if any."""

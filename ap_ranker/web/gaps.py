@@ -17,6 +17,7 @@ from ap_ranker.data.faq import Entry, Match
 from ap_ranker.data.html_cells import as_cell
 from ap_ranker.data.wordings import Wordings, read_wordings, wordings_of
 from ap_ranker.files import csv_text, write_text_atomically
+from ap_ranker.kept_results import Latest
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.text.reading import bare, normalized, question_key
 from ap_ranker.web.database import Database
@@ -87,7 +88,7 @@ class GapFinder:
         self._pause = pause
         self._vectors: dict[str, np.ndarray] = {}
         self._nearest: dict[str, GroupedQuestion] = {}
-        self._version: object = None
+        self._latest_nearest: Latest[dict[str, GroupedQuestion]] = Latest()
 
     def find(
         self,
@@ -100,9 +101,7 @@ class GapFinder:
 
         If the `version` of what is searched is another one, the nearest entries are looked up again.
         """
-        if version is None or version != self._version or len(self._nearest) > 2 * MOST:
-            self._nearest = {}
-            self._version = version
+        self._nearest = self._latest_nearest.get(version, dict)
         self._forget_all_but({question.text for question in unanswered}.union(faq_questions))
         embed, language = self._model
         embed_once = None if embed is None else partial(self._vectors_of, embed)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ap_ranker.errors import InputError
+from ap_ranker.kept_results import Latest
 from ap_ranker.ranking.rule import Basis
 from ap_ranker.search.declared_pipeline import CHANGED, DeclaredPipeline
 
@@ -45,18 +46,13 @@ class ServedNow:
     def __init__(self, search: DeclaredPipeline) -> None:
         self._search = search
         self._started = time.time()
-        self._lock = threading.Lock()
-        self._version: object = None
-        self._served: ServedSearch | None = None
+        self._served: Latest[ServedSearch] = Latest()
 
     def __call__(self) -> ServedSearch:
         """The search that answers questions now, which is ready to."""
-        with self._lock:
-            version = (self._search.version, self._search.since)
-            if self._served is None or version != self._version:
-                self._served = _describe(self._search, max(self._search.since, self._started))
-                self._version = version
-            return self._served
+        version = (self._search.version, self._search.since)
+        describe = partial(_describe, self._search, max(self._search.since, self._started))
+        return self._served.get(version, describe)
 
 
 def _describe(search: DeclaredPipeline, since: float) -> ServedSearch:

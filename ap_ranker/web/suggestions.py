@@ -8,11 +8,13 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from itertools import chain, pairwise
 
 from haystack import Document
 
 from ap_ranker.data.wordings import WordingFiles, Wordings
+from ap_ranker.kept_results import Latest
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.load_pipeline import find_stores
 from ap_ranker.text.reading import bare, fold
@@ -120,7 +122,7 @@ class LiveSuggestions:
         self._category = category
         self._search = search
         self._files = WordingFiles()
-        self._version: object = None
+        self._made: Latest[tuple[Catalogue, Suggestions]] = Latest()
         self._next_look = 0.0
         # Suggestions wait neither for searches nor for what is being read.
         self._reading = ThreadPoolExecutor(1, "reading suggestions")
@@ -150,9 +152,10 @@ class LiveSuggestions:
         paths = [] if ranker is None else [str(path) for path in ranker.wordings or ()]
         file_wordings = self._files.now(paths)
         revisions = [store.revision() for store in stores]
-        version = (revisions, file_wordings)
-        if version == self._version:
-            return
+        make = partial(self._make, stores, file_wordings)
+        self.catalogue, self.current = self._made.get((revisions, file_wordings), make)
+
+    def _make(self, stores: Sequence[BM25SDocumentStore], file_wordings: Wordings) -> tuple[Catalogue, Suggestions]:
         small_stores = [store for store in stores if store.count_documents() <= MAX_TEXTS]
         if len(small_stores) < len(stores):
             logger.info("No suggestions from a store of more than %s documents.", MAX_TEXTS)
@@ -165,9 +168,8 @@ class LiveSuggestions:
             document_wordings = own_wordings(document)
             stored_questions += document_wordings[:1]
             further_wordings += document_wordings[1:]
-        self.catalogue = Catalogue(documents, self._category)
-        self.current = Suggestions(chain(stored_questions, further_wordings, texts_of(file_wordings)))
-        self._version = version
+        suggestions = Suggestions(chain(stored_questions, further_wordings, texts_of(file_wordings)))
+        return Catalogue(documents, self._category), suggestions
 
     def _try_to_refresh(self) -> None:
         try:

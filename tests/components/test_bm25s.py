@@ -554,7 +554,7 @@ print(json.dumps([(d.id, d.score, d.content, d.meta) for d in retriever.run(quer
 def test_a_saved_index_is_mapped_not_built(saved: Path, built: list[int]) -> None:
     with opened(saved) as store:
         assert dict(ranked(store, QUERY)) == dict(ranked_alone(DOCUMENTS, QUERY))
-        _, index = store._shared.computed[store._words]
+        index = store.computed(store._words)
         assert index.scorer._index is not None
         arrays = [index.rows, *(index.scorer._index.scores[name] for name in ("data", "indices", "indptr"))]
         assert all(isinstance(array, np.memmap) for array in arrays)

@@ -228,7 +228,7 @@ def test_the_saved_index_is_mapped(saved: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(documents, "Index", None)  # nothing is built
     with closing(BM25SDocumentStore(saved)) as store:
         found = store.embedding_retrieval(QUERY, top_k=99)
-        assert isinstance(store._shared.computed[documents.Documents.vectors][1].scorer.matrix, np.memmap)
+        assert isinstance(store.computed(documents.Documents.vectors).scorer.matrix, np.memmap)
     assert {document.id: document.score for document in found} == pytest.approx(cosines(MIXED), abs=LOSSLESS)
     assert sorted(path.name for path in saved.rglob("*")) == before
 

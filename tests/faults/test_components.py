@@ -112,11 +112,11 @@ def test_warming_up_a_retriever_builds_the_index(store: BM25SDocumentStore) -> N
     retriever = BM25SRetriever(store)
     assert not store._shared.computed
     retriever.warm_up()
-    built = store._shared.computed[store._words]
-    assert built
+    assert store._words in store._shared.computed
+    built = store.computed(store._words)
     retriever.warm_up()
     retriever.run(query=QUERY)
-    assert store._shared.computed[store._words] is built
+    assert store.computed(store._words) is built
 
 
 # --- whose score is it? -----------------------------------------------------------------------------------------------

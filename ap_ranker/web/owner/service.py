@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from ap_ranker.data.faq import Match
 from ap_ranker.documents.watched_folder import WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
+from ap_ranker.kept_results import Latest
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.text.reading import normalized, question_key
 from ap_ranker.web.changes import (
@@ -142,11 +142,9 @@ class OwnerService:
         self._about = {"logged": logged, "keep_days": keep_days, "editable": documents is not None}
         self._wordings = wordings
         self._judgements = Judgements(database)
-        self._lock = threading.Lock()
-        self._current = _CurrentEntries([])
-        self._version_of_current: tuple[object, int] = (None, -1)  # the file's entries, the revision of the changes
+        self._current: Latest[_CurrentEntries] = Latest()
         self._facts: dict[int, _Facts] = {}  # by the identity of an entry, which they keep
-        self._in_file: tuple[object, FileEntries] = (None, FileEntries(()))
+        self._in_file: Latest[FileEntries] = Latest()
         self._finder = GapFinder(search, pause)
         self._groups = BackgroundGroups()
 
@@ -343,25 +341,20 @@ class OwnerService:
         return apply_changes(self._file_entries(), changes)
 
     def _file_entries(self) -> FileEntries:
-        """The entries of the file as it was last read; threads that see a new one at once may each lay it out."""
-        last_read, file_entries = self._in_file
-        if self._documents is not None and last_read is not self._documents.unchanged:
-            unchanged = self._documents.unchanged
-            file_entries = FileEntries(unchanged)
-            self._in_file = (unchanged, file_entries)
-        return file_entries
+        """The entries of the file as it was last read."""
+        last_read = [] if self._documents is None else self._documents.unchanged
+        return self._in_file.get((last_read,), partial(FileEntries, last_read))
 
     def _current_entries(self) -> _CurrentEntries:
         """The entries as they are now, laid out anew if the documents or the changes are others."""
-        with self._lock:
-            in_file = self._file_entries()
-            revision = self.database.revision("changes")
-            if self._version_of_current[0] is not in_file or self._version_of_current[1] != revision:
-                changed = apply_changes(in_file, self._read_changes())
-                self._current = _CurrentEntries(self._facts_of(changed.entries))
-                self._facts = {id(facts.keyed): facts for facts in self._current.facts}
-                self._version_of_current = (in_file, revision)
-            return self._current
+        in_file = self._file_entries()
+        return self._current.get((in_file, self.database.revision("changes")), partial(self._lay_out, in_file))
+
+    def _lay_out(self, in_file: FileEntries) -> _CurrentEntries:
+        changed = apply_changes(in_file, self._read_changes())
+        current = _CurrentEntries(self._facts_of(changed.entries))
+        self._facts = {id(facts.keyed): facts for facts in current.facts}
+        return current
 
     def _facts_of(self, entries: Iterable[KeyedEntry]) -> list[_Facts]:
         computed = self._facts  # another thread may put another dictionary in its place

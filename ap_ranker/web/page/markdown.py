@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from ap_ranker.text.kept_results import keep
+from ap_ranker.kept_results import keep
 from ap_ranker.text.markdown_tables import lacks_cells
 
 MAX_CHARACTERS = 20_000

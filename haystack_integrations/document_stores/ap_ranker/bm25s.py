@@ -20,6 +20,7 @@ from haystack.utils import expit
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.documents import read_entries
 from ap_ranker.errors import InputError
+from ap_ranker.kept_results import Latest
 from ap_ranker.ranking.bm25 import BM25, BM25_LANGUAGE, BM25_RANK, BM25_SCORE, K1, B, check_parameters
 from ap_ranker.ranking.wordings import EMBEDDING_RANK, EMBEDDING_SCORE, Leg
 from ap_ranker.settings import checked_arguments
@@ -77,7 +78,7 @@ class SharedDocuments:
         self.documents = documents
         self.index = index
         self.lock = threading.RLock()
-        self.computed: dict[Callable[[Documents], Any], tuple[str, Any]] = {}  # from the documents of a revision
+        self.computed: dict[Callable[[Documents], Any], Latest[Any]] = {}  # from the documents of a revision
         self.source: str | None = None  # the file of which the documents were read, and what became their content
 
     @classmethod
@@ -175,7 +176,7 @@ class BM25SDocumentStore(StoredDocuments):
         self.match = str(Match(match))
         self.synonyms = None if synonyms is None else str(synonyms)
         self.index = self._shared.index
-        self._synonyms: Watched[Synonyms] | None = None
+        self._synonyms: Latest[Watched[Synonyms]] = Latest()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy of a store in memory has its own documents; a copy of a store with a path reads the same folder."""
@@ -223,9 +224,8 @@ class BM25SDocumentStore(StoredDocuments):
         """The query, and with the synonyms of its words."""
         if self.synonyms is None:
             return [SearchedForm(query)]
-        watched = self._synonyms
-        if watched is None or (watched.path, watched.now().language) != (Path(self.synonyms), self.language):
-            watched = self._synonyms = Watched(self.synonyms, partial(read_synonyms, language=self.language))
+        read = partial(read_synonyms, language=self.language)
+        watched = self._synonyms.get((self.synonyms, self.language), partial(Watched, self.synonyms, read))
         return watched.now().searched(query)
 
     def bm25_retrieval(
@@ -366,9 +366,10 @@ class BM25SDocumentStore(StoredDocuments):
             for document in map(checked, new):
                 if document.id not in after:
                     after.put(document)
-            computed: dict[Callable[[Documents], Any], tuple[str, Any]] = {}
+            computed: dict[Callable[[Documents], Any], Latest[Any]] = {}
             for compute in functions:
-                computed[compute] = after.revision(), compute(after)
+                computed[compute] = Latest()
+                computed[compute].get(after.revision(), partial(compute, after))
             with self._shared.lock:
                 if self._shared.documents is before and before.revision() == revision:  # nobody has written meanwhile
                     self._shared.documents = after
@@ -400,12 +401,11 @@ class BM25SDocumentStore(StoredDocuments):
 
     def _latest(self, compute: Callable[[Documents], T]) -> T:
         """As `computed`: on first use rather than on each write."""
-        computed = self._shared.computed
-        revision = self._shared.documents.revision()
-        if computed.get(compute, ("",))[0] != revision:
-            computed.pop(compute, None)  # frees the old one's memory before the new one needs it
-            computed[compute] = revision, compute(self._shared.documents)
-        return computed[compute][1]
+        documents = self._shared.documents
+        latest: Latest[T] = self._shared.computed.pop(compute, Latest())
+        result = latest.get(documents.revision(), partial(compute, documents))
+        self._shared.computed[compute] = latest  # what cannot be computed is not there: no exchange must fail by it
+        return result
 
     @property
     def _words(self) -> Callable[[Documents], Index[BM25]]:

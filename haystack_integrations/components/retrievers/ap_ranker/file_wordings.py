@@ -3,18 +3,22 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from ap_ranker.data.wordings import WordingFiles, Wordings
+from ap_ranker.kept_results import Latest
 from ap_ranker.ranking.bm25 import best_rows
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.wordings import WordingIndex
 from ap_ranker.text.reading import question_keys
 from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import name_key
+
+_NamedWordings = tuple[list[str], list[tuple[int, str]]]
+"""The keys of all answers that files name, and each wording with the number of its answer's."""
 
 
 class FileWordings:
@@ -25,9 +29,8 @@ class FileWordings:
         self.prefix = prefix
         self.suffix = suffix
         self._files = WordingFiles()
-        self._read: tuple[Wordings, list[str], list[tuple[int, str]]] | None = None
-        self._index: tuple[object, Ranker, WordingIndex] | None = None
-        self._lock = threading.Lock()
+        self._named: Latest[_NamedWordings] = Latest()
+        self._index: Latest[WordingIndex] = Latest()
 
     def add(self, path: str | Path) -> None:
         """Follow one more file; InputError if it cannot be read."""
@@ -38,52 +41,51 @@ class FileWordings:
     def warm_up(self, ranker: Ranker) -> None:
         """Read the files and encode their wordings."""
         if self.paths and ranker.has_vectors:
-            with self._lock:
-                self._vectors(ranker)
+            self._vectors(self._files.now(self.paths), ranker)
 
     def close(self) -> None:
         """Forget what was read and encoded, until the next use."""
-        with self._lock:
-            self._files = WordingFiles()
-            self._read = None
-            self._index = None
+        self._files = WordingFiles()
+        self._named.forget()
+        self._index.forget()
 
     def nearest(self, question: str, vector: np.ndarray | None, ranker: Ranker, limit: int) -> list[str]:
         """The keys (`name_key`) of the answers whose wordings are most like a question, the same ones first."""
         if not self.paths:
             return []
-        with self._lock:
-            names, pairs = self._pairs()
-            asked = {*question_keys(question)}
-            exact: list[str] = []
-            for row, text in pairs:
-                if not asked.isdisjoint(question_keys(text)):
-                    exact.append(names[row])
-            index = None if vector is None else self._vectors(ranker)
+        files = self._files.now(self.paths)
+        names, pairs = self._pairs(files)
+        asked = {*question_keys(question)}
+        exact: list[str] = []
+        for row, text in pairs:
+            if not asked.isdisjoint(question_keys(text)):
+                exact.append(names[row])
         similar: list[str] = []
-        if index is not None and vector is not None:
+        if vector is not None:
+            index = self._vectors(files, ranker)
             best = best_rows(index.scores(vector), limit, above=-np.inf)
             similar = [names[row] for row in index.rows[best].tolist()]
         return list(dict.fromkeys([*exact, *similar]))[:limit]
 
-    def _pairs(self) -> tuple[list[str], list[tuple[int, str]]]:
-        """The keys of all answers that the files name, and each wording with the number of its answer's."""
-        files = self._files.now(self.paths)
-        if self._read is None or self._read[0] is not files:
-            named = dict(_named(files))
-            pairs: list[tuple[int, str]] = []
-            for row, texts in enumerate(named.values()):
-                for text in texts:
-                    pairs.append((row, text))
-            self._read = files, list(named), pairs
-        return self._read[1], self._read[2]
+    def _pairs(self, files: Wordings) -> _NamedWordings:
+        return self._named.get(files, partial(_pairs_of, files))
 
-    def _vectors(self, ranker: Ranker) -> WordingIndex:
-        _, pairs = self._pairs()
-        if self._index is None or self._index[0] is not pairs or self._index[1] is not ranker:
+    def _vectors(self, files: Wordings, ranker: Ranker) -> WordingIndex:
+        def make() -> WordingIndex:
+            _, pairs = self._pairs(files)
             texts = ((row, self.prefix + text + self.suffix) for row, text in pairs)
-            self._index = pairs, ranker, WordingIndex.of(texts, ranker.wording_vectors, ranker.embed_wordings)
-        return self._index[2]
+            return WordingIndex.of(texts, ranker.wording_vectors, ranker.embed_wordings)
+
+        return self._index.get((files, ranker), make)
+
+
+def _pairs_of(files: Wordings) -> _NamedWordings:
+    named = dict(_named(files))
+    pairs: list[tuple[int, str]] = []
+    for row, texts in enumerate(named.values()):
+        for text in texts:
+            pairs.append((row, text))
+    return list(named), pairs
 
 
 def _named(files: Wordings) -> Iterator[tuple[str, tuple[str, ...]]]:
