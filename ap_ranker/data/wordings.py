@@ -131,6 +131,7 @@ def _merged(parts: Iterable[Mapping[str, Sequence[str]]]) -> Mapping[str, Sequen
 
 
 def _of_all(files: Sequence[Wordings]) -> Wordings:
+    """The wordings of several files together."""
     by_id = _merged([file.by_id for file in files])
     by_text = _merged([file.by_text for file in files])
     return Wordings(by_id, by_text)

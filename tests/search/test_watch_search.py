@@ -212,6 +212,17 @@ def test_an_exchange_keeps_embeddings_and_what_others_write() -> None:
     assert store.document_ids() == {document.id for document in store.filter_documents()}
 
 
+def test_an_exchange_computes_nothing_that_could_not_be_computed_before() -> None:
+    store = BM25SDocumentStore()
+    store.write_documents([Document(content="walrus", embedding=[1.0]), Document(content="seal", embedding=[1.0, 0.0])])
+    for _ in range(2):
+        with refused("one size"):
+            store.embedding_retrieval([1.0])
+    assert len(store.bm25_retrieval("walrus")) == 1
+    store.exchange_documents([Document(content="walrus and otter")], set())
+    assert len(store.bm25_retrieval("walrus")) == 2
+
+
 def test_a_folder_store_is_refused(tmp_path: Path) -> None:
     store = BM25SDocumentStore(tmp_path / "index")
     with refused("ap-ranker index"):

@@ -404,7 +404,7 @@ class BM25SDocumentStore(StoredDocuments):
         documents = self._shared.documents
         latest: Latest[T] = self._shared.computed.pop(compute, Latest())
         result = latest.get(documents.revision(), partial(compute, documents))
-        self._shared.computed[compute] = latest  # what cannot be computed is not there: no exchange must fail by it
+        self._shared.computed[compute] = latest  # once it could be computed: an exchange computes it ahead
         return result
 
     @property
