@@ -69,10 +69,10 @@ def _sheets_to_read(header_of: Mapping[str, Sequence[str]]) -> list[str]:
     Which one is the first, `read_spreadsheet` says.
     """
 
-    def rank(name: str) -> tuple[bool, bool]:
+    def preference(name: str) -> tuple[bool, bool]:
         return bool(find_pair(header_of[name])), len(header_of[name]) > 1
 
-    first = max(header_of, key=rank, default="")
+    first = max(header_of, key=preference, default="")
     names = []
     for name, header in header_of.items():
         shared_names = set(header) & set(header_of[first])

@@ -61,7 +61,7 @@ LOST = 0.02
 """Share of the answerable dev questions that may lie below the floor."""
 
 
-def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
+def rankings_by_kind(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
     """`model` and, if BM25 has a weight, `fused` -> all questions, with the candidates that a search has."""
     retriever = ranker if ranker.has_vectors and not _has_pools(dataset) else None
     # What is encoded to fetch candidates is not encoded again to score them.

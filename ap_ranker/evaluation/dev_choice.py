@@ -59,8 +59,8 @@ class Epoch:
     @cached_property
     def measures_each(self) -> tuple[dict[str, NDArray[np.float64]], ...]:
         """Measure -> (Q,) values, with the wordings at their default weight, and without: no weight is fitted yet."""
-        with_wordings = self.evaluation_set.rank(self.scores, Weights(DEFAULT_WEIGHT))
-        without_wordings = self.evaluation_set.rank(self.scores, ALONE)
+        with_wordings = self.evaluation_set.rankings(self.scores, Weights(DEFAULT_WEIGHT))
+        without_wordings = self.evaluation_set.rankings(self.scores, ALONE)
         return self.evaluation_set.measured(with_wordings), self.evaluation_set.measured(without_wordings)
 
     @property

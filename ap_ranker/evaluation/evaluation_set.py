@@ -140,7 +140,7 @@ class EvaluationSet:
             complete.append(replace(signals, bm25=bm25, exact=is_exact, answers=parts))
         return complete
 
-    def rank(
+    def rankings(
         self, scores: CandidateScores, weights: Weights | Sequence[Weights], calibration: Calibration | None = None
     ) -> list[Ranking]:
         """Rank each question's candidates, as a search does; by the same weights, or by each question's own."""
@@ -207,8 +207,8 @@ class EvaluationSet:
         """As `report`, from known scores of this set's candidates; `of_each` question by weights of its own."""
         if of_each is None:
             of_each = [weights] * len(self.questions)
-        rankings = self.rank(scores, [replace(own, bm25=0.0) for own in of_each])
-        served = self.rank(scores, of_each, calibration)
+        rankings = self.rankings(scores, [replace(own, bm25=0.0) for own in of_each])
+        served = self.rankings(scores, of_each, calibration)
         alone = None
         if weights.wording and scores.wordings:
             rankings_alone = [rank(signals, ALONE) for signals in scores.signals]

@@ -90,8 +90,8 @@ class Decider:
             ValueError: both thresholds are given.
         """
         check_limits(score_threshold, precision)
-        ranking = self.rank(signals)
         fused = signals.fused(self.weights)
+        ranking = rank(signals, self.weights, self.calibration(fused=fused))
         least = self.threshold(PRECISION if precision is None else precision, fused=fused)
         scores = self._scaled(ranking, fused=fused) if scale_score else ranking.scores
         reached = None if score_threshold is None else scores >= score_threshold
@@ -139,10 +139,6 @@ class Decider:
             return decision
         is_answer = decision.probability is not None and decision.probability >= least
         return replace(decision, outcome=Outcome.ANSWER if is_answer else Outcome.MAYBE)
-
-    def rank(self, signals: Signals) -> Ranking:
-        """All candidates, ranked as users get them."""
-        return rank(signals, self.weights, self.calibration(fused=signals.fused(self.weights)))
 
     def _scaled(self, ranking: Ranking, *, fused: bool) -> Numbers:
         if ranking.probabilities is not None:

@@ -27,7 +27,7 @@ from ap_ranker.evaluation.calibration_fit import (
     has_a_wording_left,
     measure,
     prior_fit,
-    rank,
+    rankings_by_kind,
     with_hidden,
     with_random_questions,
     without_random_questions,
@@ -209,7 +209,7 @@ class _Ranked:
         """Rank all candidates of each question, and of the questions about other matters."""
         hidden = None if _has_unanswerable(dataset) else share or HIDDEN
         count = len(dataset.questions)
-        everything = rank(ranker, with_random_questions(dataset))
+        everything = rankings_by_kind(ranker, with_random_questions(dataset))
         asked: dict[str, Rankings] = {}
         floors: dict[str, float | None] = {}
         for kind, with_random in everything.items():

@@ -54,7 +54,7 @@ def measured(ranker: Ranker, data: Dataset, questions: Sequence[Asked]) -> dict[
     rows = [tuple(row_of[name] for name in right.split()) for _, _, right in questions]
     texts = [Question(str(n), text, right) for n, ((_, text, _), right) in enumerate(zip(questions, rows, strict=True))]
     tried = EvaluationSet(replace(data, questions=texts), language=ranker.bm25_language)
-    rankings = tried.rank(tried.scores(ranker), ranker.decider().weights)
+    rankings = tried.rankings(tried.scores(ranker), ranker.decider().weights)
     found: dict[str, tuple[list[float], list[float]]] = {}
     for (group, *_), ranking, bm25, right in zip(questions, rankings, tried.bm25_scores, tried.right, strict=True):
         for ranks, scores in zip(found.setdefault(group, ([], [])), (-ranking.levels, bm25), strict=True):

@@ -13,7 +13,7 @@ from ap_ranker.cli.main import app
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.split import split_file
-from ap_ranker.evaluation.calibration_fit import outcome, rank, top_answers
+from ap_ranker.evaluation.calibration_fit import outcome, rankings_by_kind, top_answers
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import Ranker
@@ -63,7 +63,7 @@ def test_calibrate(folder: Path) -> None:
     assert config.faq == FAQSketch.with_language([answer.text for answer in answers])
     assert set(config.calibration) == {"model", "fused"}
     numbers = json.loads((folder / "numbers.json").read_text())
-    rankings = rank(Ranker.from_pretrained(folder / "ranker", "cpu"), read_dataset(folder, "test"))
+    rankings = rankings_by_kind(Ranker.from_pretrained(folder / "ranker", "cpu"), read_dataset(folder, "test"))
     for kind, fit in config.calibration.items():
         found = numbers["test"][kind]["thresholds"]
         assert set(found) == {"-", *fit.thresholds}

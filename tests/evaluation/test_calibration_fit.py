@@ -24,7 +24,7 @@ from ap_ranker.evaluation.calibration_fit import (
     has_a_wording_left,
     outcome,
     prior_fit,
-    rank,
+    rankings_by_kind,
     reliability,
     threshold,
     top_answers,
@@ -213,10 +213,10 @@ def test_hidden_answers() -> None:
 def test_rankings_have_the_unanswerable_questions_and_both_scores(checkpoint: Path, pairs: Dataset) -> None:
     data = replace(pairs, questions=[*pairs.questions, Question("x", "battery frame?", ())])
     ranker = Ranker.from_pretrained(checkpoint, "cpu")
-    assert set(rank(ranker, data)) == {"model"}
+    assert set(rankings_by_kind(ranker, data)) == {"model"}
     assert ranker.config is not None
     ranker.config = replace(ranker.config, bm25_weight=0.1)
-    result = rank(ranker, data)
+    result = rankings_by_kind(ranker, data)
     bm25 = BM25(TEXTS[1::2])
     for number, question in enumerate(data.questions):
         alone = ranker.score(question.text, TEXTS[1::2]).numpy()
@@ -338,12 +338,13 @@ def test_a_question_without_other_wordings_meets_nobodys(tmp_path: Path) -> None
     ranker.config = replace(ranker.config, wording_weight=10.0)
     answers = [Answer("1", TEXTS[0], (TEXTS[2],)), Answer("2", TEXTS[1], (TEXTS[3], f"{TEXTS[3]} now"))]
     data = Dataset("d", answers, [Question("a", TEXTS[2], (0,)), Question("b", TEXTS[3], (1,))])
-    found = rank(ranker, data)["model"].signals
+    found = rankings_by_kind(ranker, data)["model"].signals
     alone = replace(data, answers=[replace(answer, wordings=()) for answer in answers])
     cosines = EvaluationSet(alone, unanswerable=True).scores(ranker).signals[0]
     assert cosines.cosines is not None
     assert found[0].model == pytest.approx((cosines.model + 10 * cosines.cosines) / 11, abs=1e-6)
-    lone = rank(ranker, replace(data, answers=[answers[0], replace(answers[1], wordings=(TEXTS[3],))]))["model"].signals
+    with_one = replace(data, answers=[answers[0], replace(answers[1], wordings=(TEXTS[3],))])
+    lone = rankings_by_kind(ranker, with_one)["model"].signals
     assert found[1].model[1] != pytest.approx(lone[1].model[1], abs=1e-6)  # its other wording counts
 
 
@@ -391,7 +392,7 @@ def test_each_answer_is_encoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
         return encode(batch)
 
     monkeypatch.setattr(ranker.model, "encode_answers", counting)
-    found = rank(ranker, Dataset("d", answers, questions))["model"].signals
+    found = rankings_by_kind(ranker, Dataset("d", answers, questions))["model"].signals
     texts_and_example = len(TEXTS) + 1
     assert len(TEXTS) <= sum(encoded) <= texts_and_example
     for question, signals in zip(questions, found, strict=True):

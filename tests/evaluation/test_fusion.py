@@ -11,7 +11,7 @@ from haystack.utils import ComponentDevice
 from scipy.optimize import minimize_scalar
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.evaluation.calibration_fit import rank
+from ap_ranker.evaluation.calibration_fit import rankings_by_kind
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.metrics import measure_each
@@ -150,7 +150,7 @@ def test_the_evaluator_the_store_and_the_fusion_have_the_same_scores(tmp_path: P
     )
     evaluation_set = EvaluationSet(dataset, language="english")
     report = evaluate(tmp_path / "c", dataset, device="cpu")
-    fused = rank(Ranker.from_pretrained(tmp_path / "c", "cpu"), dataset)["fused"].signals
+    fused = rankings_by_kind(Ranker.from_pretrained(tmp_path / "c", "cpu"), dataset)["fused"].signals
     assert (report.bm25, report.bm25_name) == (evaluation_set.bm25, "BM25, english stemmer")
     for row, question in enumerate(asked):
         found = store.bm25_retrieval(question)

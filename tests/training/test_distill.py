@@ -102,7 +102,7 @@ def test_the_teachers_scores_are_those_of_an_evaluation(teacher: Path, pairs: Da
     ranker.config = replace(ranker.config, wording_weight=0.4)
     taught, scores = Teacher(ranker, ["Can I pay later?"]).teach(pairs, pairs)
     evaluation_set = EvaluationSet(with_wordings(pairs, pairs))
-    expected = [ranking.scores for ranking in evaluation_set.rank(evaluation_set.scores(ranker), Weights(0.4))]
+    expected = [ranking.scores for ranking in evaluation_set.rankings(evaluation_set.scores(ranker), Weights(0.4))]
     assert [question.text for question in taught.questions] == [*TEXTS[::2], "Can I pay later?"]
     assert scores.labelled == 3
     for i, values in enumerate(expected):
