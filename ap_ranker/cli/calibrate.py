@@ -48,7 +48,7 @@ def calibrate(
     json_file: options.JsonFile = None,
 ) -> None:
     """Fit the probability that an answer is right, and thresholds below which no answer is returned."""
-    from ap_ranker.ranking.rule import key
+    from ap_ranker.ranking.rule import threshold_key
     from ap_ranker.training.calibrate import calibrate as run
 
     try:
@@ -63,7 +63,7 @@ def calibrate(
     for warning in report.warnings:
         console.warn(warning)
     for split in report.splits.values():
-        _print(split, ["-", *map(key, report.precisions)])
+        _print(split, ["-", *map(threshold_key, report.precisions)])
     if json_file:
         write_json(json_file, report.as_json())
     for sentence in advice(report):

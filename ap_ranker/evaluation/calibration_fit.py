@@ -33,7 +33,7 @@ from ap_ranker.ranking.loaded_checkpoints import CACHE_BYTES
 from ap_ranker.ranking.priors import floor_of
 from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.rule import FUSED, MODEL, Calibration, Signals, Weights, key, margins
+from ap_ranker.ranking.rule import FUSED, MODEL, Calibration, Signals, Weights, margins, threshold_key
 from ap_ranker.text.reading import question_keys
 
 with extra_for("Training and measuring need", "train"):
@@ -72,8 +72,8 @@ def rankings_by_kind(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
     signals_of_questions: list[Signals] = []
     of_set = evaluation_set.signals(evaluation_set.scores(reader))
     for signals, right, rows in zip(of_set, evaluation_set.right, evaluation_set.pools, strict=True):
-        background = entry_background(reader, dataset, rows)
-        signals_of_questions.append(replace(_fair(signals, right), background=background))
+        background_of = entry_background(reader, dataset, rows)
+        signals_of_questions.append(replace(_fair(signals, right), background_of=background_of))
     weights = ranker.decider().weights
     weights_of_kinds = {MODEL: replace(weights, bm25=0.0)}
     if weights.bm25:
@@ -89,18 +89,18 @@ def rankings_by_kind(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
 def by_ranked_scores(signals: Signals, weights: Weights) -> Signals:
     """The same candidates, with what they are ranked by (f) in place of the model's score."""
     scores = rule.ranked_scores(signals, weights)
-    return Signals(scores, answers=signals.answers, background=signals.background)
+    return Signals(scores, answers=signals.answers, background_of=signals.background_of)
 
 
 def entry_background(ranker: Ranker, dataset: Dataset, rows: Sequence[int]) -> Callable[[int], float]:
-    """What `Signals.background` says of the candidates in these rows, as in a search."""
+    """What `Signals.background_of` says of the candidates in these rows, as in a search."""
     has_wordings = ranker.decider().weights.wording and any(answer.wordings for answer in dataset.answers)
 
-    def background(place: int) -> float:
+    def background_of(place: int) -> float:
         answer = dataset.answers[rows[place]]
         return ranker.background(answer.text, answer.wordings if has_wordings else None)
 
-    return background
+    return background_of
 
 
 def with_random_questions(dataset: Dataset) -> Dataset:
@@ -176,14 +176,14 @@ def _without(signals: Signals, right: NDArray[np.bool_]) -> Signals:
     """What ranks the other candidates, without the right ones."""
     rows = np.flatnonzero(~right)
     answers = signals.answers and [*compress(signals.answers, ~right)]
-    background_of_all = signals.background
+    background_of_all = signals.background_of
     if background_of_all is None:
         return Signals(signals.model[rows], answers=answers)
 
-    def background(place: int) -> float:
+    def background_of(place: int) -> float:
         return background_of_all(int(rows[place]))
 
-    return Signals(signals.model[rows], answers=answers, background=background)
+    return Signals(signals.model[rows], answers=answers, background_of=background_of)
 
 
 def with_hidden(rankings: Rankings, share: float) -> Rankings:
@@ -308,7 +308,7 @@ def fit_with_certainty(
     answers = top_answers(calibration, rankings)
     thresholds: dict[str, float] = {}
     for target in precisions:
-        thresholds[key(target)] = leaning(threshold(answers, target), target, count, prior)
+        thresholds[threshold_key(target)] = leaning(threshold(answers, target), target, count, prior)
     return Fit(replace(calibration, thresholds=thresholds), covariance / np.outer(spread, spread), center)
 
 
@@ -347,14 +347,15 @@ def leaning(own: float, precision: float, count: int, prior: Calibration | None)
 def _features(signals: Signals, calibration: Calibration, center: float) -> NDArray[np.float64]:
     """(N, 3) what a, b and c are the weights of: score, margin and 1; scores are those above a center.
 
-    The best answer counts as the rule says (`Calibration.excess`).
+    The best answer counts as the rule says (`Calibration.excess_of`).
     """
     scores = signals.model
     order = rule.rank(signals).order
     leads = margins(scores, signals.answers, order)
     lowered = np.zeros(len(scores))
-    if calibration.background is not None and signals.background is not None and len(order):
-        lowered[order[0]] = calibration.excess(signals.background(int(order[0])))
+    if calibration.background is not None and signals.background_of is not None and len(order):
+        first = int(order[0])
+        lowered[first] = calibration.excess_of(signals.background_of(first))
     return np.stack([scores - lowered - center, leads - lowered, np.ones(len(scores))], axis=1)
 
 

@@ -14,7 +14,8 @@ Each token of one text is matched with the other text, in both directions of the
     aggregation: a second biLSTM over the 8 K matches of each token; its two last states of both texts
     prediction: hidden layer, softmax over classes
 
-The model gives no token a weight of its own: α is a cosine of either sign, for every two tokens and each direction.
+There are no attention weights to show: α is a cosine of either sign, one for every two tokens and each direction, and
+no token has a weight of its own.
 """
 
 from __future__ import annotations
@@ -32,11 +33,19 @@ from ap_ranker.models.spec import Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.tokenizer import TokenBatch
 
 LETTER_SIZE = 20
-SPELLING_SIZE = 50
-LONGEST_WORD = 20
-"""Dimensions of a letter's vector and of a word's, made of its letters (section 4.1); the letters read of a word."""
+"""The number of dimensions of a letter's vector (section 4.1)."""
 
-MOST_COSINES = 10_000_000  # of two tokens by one perspective in memory during the search for the largest
+SPELLING_SIZE = 50
+"""The number of dimensions of a word's vector that is made of its letters (section 4.1)."""
+
+LONGEST_WORD = 20
+"""The number of letters that are read of a word."""
+
+MOST_COSINES = 10_000_000
+"""The maximum number of cosines, of two tokens by one perspective, that are in memory to find the largest ones."""
+
+NO_COSINE = -2.0
+"""What stands in place of a cosine with padding: it is below any cosine, so that it is never the largest one."""
 
 
 class Spelling(nn.Module):
@@ -77,62 +86,80 @@ class Matching(nn.Module):
         self, first: Tensor, second: Tensor, first_end: Tensor, second_end: Tensor, real: Tensor
     ) -> tuple[Tensor, Tensor]:
         """(P, M, C), (P, L, C), their ends (P, C), both tokens real (P, M, L) -> matches (P, M, 4K), (P, L, 4K)."""
+        full, max_pooling, attentive, max_attentive = self.W
         alpha = unit(first) @ unit(second).mT
-        strongest_first, strongest_second = strongest(first, second, self.W[1], real)
-        return (
-            self._one_way(first, second, second_end, strongest_first, alpha, real),
-            self._one_way(second, first, first_end, strongest_second, alpha.mT, real.mT),
-        )
+        largest_of_first, largest_of_second = largest_matches(first, second, max_pooling, real)
+        mean = weighted_sums(second, alpha)
+        nearest = nearest_states(second, alpha, real)
+        matches_of_first = [
+            multi_perspective_cosine(first, second_end.unsqueeze(1), full),
+            largest_of_first,
+            multi_perspective_cosine(first, mean, attentive),
+            multi_perspective_cosine(first, nearest, max_attentive),
+        ]
+        mean = weighted_sums(first, alpha.mT)
+        nearest = nearest_states(first, alpha.mT, real.mT)
+        matches_of_second = [
+            multi_perspective_cosine(second, first_end.unsqueeze(1), full),
+            largest_of_second,
+            multi_perspective_cosine(second, mean, attentive),
+            multi_perspective_cosine(second, nearest, max_attentive),
+        ]
+        return torch.cat(matches_of_first, dim=2), torch.cat(matches_of_second, dim=2)
 
-    def _one_way(
-        self, states: Tensor, others: Tensor, end: Tensor, strongest: Tensor, alpha: Tensor, real: Tensor
-    ) -> Tensor:
-        # Eq. 8 divides by the sum of the weights, of which only the sign affects a cosine.
-        mean = (alpha @ others) * alpha.sum(dim=2, keepdim=True).sign()
-        nearest = alpha.masked_fill(~real, -2).argmax(dim=2, keepdim=True)  # below any cosine
-        best = others.gather(1, nearest.expand(-1, -1, others.shape[2]))
-        full, _, attentive, max_attentive = self.W
-        matches = [perspectives(states, end.unsqueeze(1), full), strongest, perspectives(states, mean, attentive)]
-        return torch.cat([*matches, perspectives(states, best, max_attentive)], dim=2)
 
-
-def perspectives(first: Tensor, second: Tensor, W: Tensor) -> Tensor:
+def multi_perspective_cosine(first: Tensor, second: Tensor, W: Tensor) -> Tensor:
     """f_m: cos(W_k ∘ v1, W_k ∘ v2) for all k: (P, M, C), (P, M or 1, C), (K, C) -> (P, M, K)."""
     # Matrix products with W² avoid a tensor of P x M x K x C.
-    squares = W.square().T
-    return (first * second) @ squares / (_length(first, squares) * _length(second, squares))
+    squares = W.square()
+    return (first * second) @ squares.T / (_norms(first, squares) * _norms(second, squares))
 
 
-def strongest(first: Tensor, second: Tensor, W: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+def weighted_sums(others: Tensor, alpha: Tensor) -> Tensor:
+    """The other text's states, weighted by α: (P, L, C), (P, M, L) -> (P, M, C), each in the direction of the mean."""
+    # To divide by the sum of the weights (eq. 8) would change a cosine only where this sum is negative.
+    return (alpha @ others) * alpha.sum(dim=2, keepdim=True).sign()
+
+
+def nearest_states(others: Tensor, alpha: Tensor, real: Tensor) -> Tensor:
+    """The other text's state with the largest α: (P, L, C), (P, M, L), (P, M, L) -> (P, M, C)."""
+    nearest = alpha.masked_fill(~real, NO_COSINE).argmax(dim=2, keepdim=True)
+    return others.gather(1, nearest.expand(-1, -1, others.shape[2]))
+
+
+def largest_matches(first: Tensor, second: Tensor, W: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
     """Each token's largest f_m with any token of the other text: (P, M, C), (P, L, C) -> (P, M, K), (P, L, K)."""
     batch_size = max(1, MOST_COSINES // (len(W) * real[0].numel()))
     if batch_size >= len(first):
-        return _strongest(first, second, W, real)
+        return _largest_matches(first, second, W, real)
     # The backward pass computes the cosines again: those of long texts do not all fit into memory.
-    batches = zip(*(part.split(batch_size) for part in (first, second, real)), strict=True)
-    maxima = [checkpoint(_strongest, q, a, W, mask, use_reentrant=False) for q, a, mask in batches]
-    strongest_first = torch.cat([maximum for maximum, _ in maxima])
-    strongest_second = torch.cat([maximum for _, maximum in maxima])
-    return strongest_first, strongest_second
+    batches = zip(first.split(batch_size), second.split(batch_size), real.split(batch_size), strict=True)
+    maxima = [checkpoint(_largest_matches, q, a, W, mask, use_reentrant=False) for q, a, mask in batches]
+    largest_of_first = torch.cat([of_first for of_first, _ in maxima])
+    largest_of_second = torch.cat([of_second for _, of_second in maxima])
+    return largest_of_first, largest_of_second
 
 
-def _strongest(first: Tensor, second: Tensor, W: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+def _largest_matches(first: Tensor, second: Tensor, W: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
     P, M, C = first.shape
     K = len(W)
     squares = W.square()
-    dots = (first.unsqueeze(1) * squares.view(1, K, 1, C)).view(P, K * M, C) @ second.transpose(1, 2)
-    lengths = [_length(v, squares.T).transpose(1, 2) for v in (first, second)]  # (P, K, M), (P, K, L)
-    cosines = dots.view(P, K, M, -1) / (lengths[0].unsqueeze(3) * lengths[1].unsqueeze(2))
-    cosines = cosines.masked_fill(~real.unsqueeze(1), -2)  # below any cosine
-    rows = cosines.amax(dim=3).transpose(1, 2)
-    columns = cosines.amax(dim=2).transpose(1, 2)
-    return rows * real.any(dim=2, keepdim=True), columns * real.any(dim=1).unsqueeze(2)  # zero on padding
+    weighted = first.unsqueeze(1) * squares.view(1, K, 1, C)
+    dots = weighted.view(P, K * M, C) @ second.transpose(1, 2)
+    norms_of_first = _norms(first, squares).transpose(1, 2)  # (P, K, M)
+    norms_of_second = _norms(second, squares).transpose(1, 2)  # (P, K, L)
+    cosines = dots.view(P, K, M, -1) / (norms_of_first.unsqueeze(3) * norms_of_second.unsqueeze(2))
+    cosines = cosines.masked_fill(~real.unsqueeze(1), NO_COSINE)
+    largest_of_first = cosines.amax(dim=3).transpose(1, 2)
+    largest_of_second = cosines.amax(dim=2).transpose(1, 2)
+    # Zero on padding.
+    return largest_of_first * real.any(dim=2, keepdim=True), largest_of_second * real.any(dim=1).unsqueeze(2)
 
 
-def _length(states: Tensor, squares: Tensor) -> Tensor:
-    """|W_k ∘ v| for all k: (P, T, C), (C, K) -> (P, T, K)."""
+def _norms(states: Tensor, squares: Tensor) -> Tensor:
+    """|W_k ∘ v| for all k, by the squares of W: (P, T, C), (K, C) -> (P, T, K)."""
     # The minimum keeps the cosine of padding, a zero vector, at zero and its gradient finite.
-    return in_float32(states.square() @ squares).clamp_min(1e-24).sqrt()
+    return in_float32(states.square() @ squares.T).clamp_min(1e-24).sqrt()
 
 
 class BiMPM(Classifier):
@@ -161,14 +188,21 @@ class BiMPM(Classifier):
         real = questions.mask.unsqueeze(2) & answers.mask.unsqueeze(1)
         q = questions.per_token["forwards"]
         a = answers.per_token["forwards"]
-        forwards = self.forward_matching(q, a, last_pool(q, questions.mask), last_pool(a, answers.mask), real)
+        q_end = last_pool(q, questions.mask)
+        a_end = last_pool(a, answers.mask)
+        q_forwards, a_forwards = self.forward_matching(q, a, q_end, a_end, real)
+        # The backward LSTM ends at the first token.
         q = questions.per_token["backwards"]
         a = answers.per_token["backwards"]
-        backwards = self.backward_matching(q, a, q[:, 0], a[:, 0], real)
-        ends = []
-        for states, *matches in zip((questions, answers), forwards, backwards, strict=True):
-            ends.append(ends_pool(self.aggregation(torch.cat(matches, dim=2), states.mask), states.mask))
-        return torch.cat(ends, dim=1)
+        q_backwards, a_backwards = self.backward_matching(q, a, q[:, 0], a[:, 0], real)
+        of_questions = self._aggregated(q_forwards, q_backwards, questions.mask)
+        of_answers = self._aggregated(a_forwards, a_backwards, answers.mask)
+        return torch.cat([of_questions, of_answers], dim=1)
+
+    def _aggregated(self, forwards: Tensor, backwards: Tensor, mask: Tensor) -> Tensor:
+        """(P, T, 4K) matches of the forward and of the backward states -> (P, C) the two last states of a text."""
+        matches = torch.cat([forwards, backwards], dim=2)
+        return ends_pool(self.aggregation(matches, mask), mask)
 
 
 SPEC = ModelSpec(
@@ -179,7 +213,7 @@ SPEC = ModelSpec(
     build=BiMPM,
     options={
         "hidden": Option(100, "units of both LSTMs in each direction"),
-        "perspectives": Option(20, "weightings of the states under which two of them are compared"),
+        "perspectives": Option(20, "perspectives: ways to weight the dimensions of two states that are compared"),
         "characters": Option(False, "read the letters of each word, too (the paper does)"),
         **CLASSIFIER,
     },

@@ -24,7 +24,18 @@ from torch import Tensor
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.outcome import Outcome
-from ap_ranker.ranking.rule import FUSED, MODEL, Basis, Calibration, Numbers, Ranking, Signals, Weights, key, rank
+from ap_ranker.ranking.rule import (
+    FUSED,
+    MODEL,
+    Basis,
+    Calibration,
+    Numbers,
+    Ranking,
+    Signals,
+    Weights,
+    rank,
+    threshold_key,
+)
 
 PRECISION = 0.8
 """The target precision of a search that names none: four of five asserted answers are right."""
@@ -90,7 +101,7 @@ class Decider:
             ValueError: both thresholds are given.
         """
         check_limits(score_threshold, precision)
-        fused = signals.fused(self.weights)
+        fused = signals.uses_bm25(self.weights)
         ranking = rank(signals, self.weights, self.calibration(fused=fused))
         least = self.threshold(PRECISION if precision is None else precision, fused=fused)
         scores = self._scaled(ranking, fused=fused) if scale_score else ranking.scores
@@ -114,7 +125,7 @@ class Decider:
         """As at the head of this file; `least` is t; `reached` (N,), whether scores reach theirs, is in its place."""
         if not len(ranking.order):
             return Decision(Outcome.NONE, None, Basis.NOTHING)
-        is_fused = signals.fused(self.weights)
+        is_fused = signals.uses_bm25(self.weights)
         calibration = self.calibration(fused=is_fused)
         first = ranking.order[0]
         probability = None if ranking.probabilities is None else float(ranking.probabilities[first])
@@ -166,7 +177,7 @@ def check_limits(score_threshold: object, precision: object) -> None:
     if not (score_threshold is None or _is_number(score_threshold)):
         raise InputError(f"Expected score_threshold as a number, such as 0.5, found {score_threshold!r}.")
     if not (precision is None or (_is_number(precision) and 0 < precision < 1)):
-        written = key(precision) if _is_number(precision) else repr(precision)
+        written = threshold_key(precision) if _is_number(precision) else repr(precision)
         raise InputError(f"Expected precision as a number between 0 and 1, such as 0.9, found {written}.")
     if score_threshold is not None and precision is not None:
         raise ValueError(f"Expected score_threshold or precision, found both: {score_threshold} and {precision}.")

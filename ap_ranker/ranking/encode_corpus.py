@@ -16,7 +16,7 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.stored_encodings import Encodings, Manifest, text_key
 
 AT_ONCE = 2048
-"""Texts that are written at once: an interrupted run may lose as many, and keeps as many in memory."""
+"""The number of texts whose states are in memory until they are written: an interrupted run loses as many at most."""
 
 
 def encode_corpus(
@@ -28,29 +28,30 @@ def encode_corpus(
     device: str | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
-    """Write the states of all texts that `output` does not contain yet, and return their number.
+    """Write the states of all texts that `output` does not contain yet, and return how many this process wrote.
 
     So an interrupted run can be continued, and only the changes of a corpus are encoded. Under `torchrun` each process
     encodes its share; processes with other texts may add theirs at the same time.
 
     The source is a checkpoint folder or a hub name, the texts are answers exactly as they will be ranked, the output is
     a new folder, or one of this checkpoint and `dtype`: by default float16, or fewer bits if the model loses nothing by
-    them. `on_progress` is called with the number of encoded texts and their total.
+    them. `on_progress` is called with the number of texts that this process has written and of all that it will write.
     """
     folder = find_checkpoint(source)
     ranker = Ranker.from_pretrained(folder, device)
-    dtype = dtype or ranker.state_dtype(None, StateDtype.float16)
+    dtype = dtype or ranker.state_dtype(wanted=None, otherwise=StateDtype.float16)
     with writing(output):
         encodings = Encodings.begin(output, Manifest(ranker.name, ranker.fingerprint, dtype))
     process = process_number()
     processes = process_count()
-    first: dict[str, int] = {}  # text -> its first position, ascending
+    first_position: dict[str, int] = {}  # of each text, ascending
     for index, text in enumerate(texts):
-        first.setdefault(text, index)
+        first_position.setdefault(text, index)
     # Shares are determined by position among all texts, because what is there changes while other processes write.
-    lengths = encodings.lengths(list(first))
+    lengths = encodings.lengths(list(first_position))
     missing: list[int] = []
-    for index, length in zip(first.values(), lengths, strict=True):
+    for index, length in zip(first_position.values(), lengths, strict=True):
+        # A text that is there has a length: an empty one is read as one unknown word.
         if not length and index % processes == process:
             missing.append(index)
     for start in range(0, len(missing), AT_ONCE):

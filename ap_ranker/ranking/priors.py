@@ -155,7 +155,7 @@ def usual_background(scores: NDArray[np.float64]) -> float:
 
 USUAL = 0.9
 """Share of a FAQ's entries that are no nearer to other matters than usual: the others count less as an answer by a part
-of what they score beyond (`Calibration.excess`)."""
+of what they score beyond (`Calibration.excess_of`)."""
 
 
 def floor_of(best: NDArray[np.float64]) -> float:

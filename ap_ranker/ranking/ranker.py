@@ -317,10 +317,10 @@ class Ranker(TextEncoder):
         scores = scores[copies]
         cosines = cosines[copies]
 
-        def background(row: int) -> float:
+        def background_of(row: int) -> float:
             return self.background(answers[row], wordings_of_rows[row] if compared else None)
 
-        signals = replace(signals, model=scores, matched=[None] * len(answers), background=background)
+        signals = replace(signals, model=scores, matched=[None] * len(answers), background_of=background_of)
         if vector is None:
             return signals
         best, texts = self.wording_vectors.best(float32_array(vector[0]), wordings_of_rows, self.embed_wordings)

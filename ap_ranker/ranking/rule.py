@@ -1,21 +1,21 @@
 """The one rule of ranking: serving, evaluating, calibrating and training rank by `rank` alone.
 
-    w  = t log(exp(cos(q, answer) / t) + sum_j exp(cos(q, wording_j) / t))   of the vectors of whole texts
-    s' = (s + v w) / (1 + v)                            the model's score s, with the known wordings
-    f  = s' + u b                                       and BM25's score b
+    w   = t log(exp(cos(q, answer) / t) + sum_j exp(cos(q, wording_j) / t))   of the vectors of whole texts
+    s'  = (s + v w) / (1 + v)                         the model's score s, with the known wordings
+    f   = s' + u BM25
     order: first the answers of which the question is a known wording, word for word, then the others; both by f, equal
            ones in the order given, which is the retriever's
-    p  = sigmoid(a f + b m + c)                         `Calibration`; m is the lead over the best different answer
+    p   = sigmoid(a f + b m + c)                      `Calibration`; m is the lead over the best different answer
+    p_1 = sigmoid(a (f - e) + b (m - e) + c)          the first answer in the order; no other is more probable
+    e   = EXCESS max(0, background of its entry - background of most of the FAQ)   `Calibration.excess_of`
 
-The probability of the first answer is that of f - e in place of f, in both f and m: e is half of what its entry scores
-for questions about other matters beyond what most of the FAQ does (`Calibration.excess`). An entry that is near to
-every question, as "Contact" or "Need more help?" are, must be the nearer to this one. The order stays.
+The background of an entry is what it scores for questions about other matters. An entry that is near to every question,
+as "Contact" or "Need more help?" are, must be the nearer to this one by e, its excess. The order stays.
 
 w is a soft maximum: hardly more than the cosine of the best text, unless others are as near (`SOFTNESS`, t). The larger
 v is, the more the best text alone decides. An entry without wordings has w = cos(q, answer), so that it loses nothing
 beside entries with many; where nobody knows any wording of any entry, s' = s. No answer has a higher score, f, or a
-higher probability than a word-for-word one: the others are lowered, as to raise this one would make its probability
-depend on the third candidate.
+higher probability than a word-for-word one: the scores of the others are lowered (`_not_above_exact`).
 """
 
 from __future__ import annotations
@@ -36,19 +36,21 @@ from ap_ranker.text.reading import nearly_equal
 Numbers = NDArray[np.float64]
 
 SOFTNESS = 0.02
-"""t above: n texts that are equally near count t log(n) more than one. With an untrained encoder and v fitted by
+"""The t above: n texts that are equally near count t log(n) more than one. With an untrained encoder and v fitted by
 `leave_one_out`, dev MRR over that of the maximum: .877 and .864 on users' questions about COVID-19, .980 and .976,
 .985 and .985, .801 and .801 on three other FAQs (`examples/known_wordings`)."""
 
 EXCESS = 0.5
-"""Share, of what an entry scores for other matters beyond its FAQ, by which its score counts less. With three entries
-such as "Contact" added to each of five FAQs, multilingual-e5-small, target .8, other matters that were answered fell
-from 17 of 650 to 5; most questions that these entries answer become maybes. With the whole of it, more do
-(`examples/no_answer/general.py hubs`)."""
+"""The share by which an entry's score counts less, of what its background is beyond that of most of its FAQ. With three
+entries such as "Contact" added to each of five FAQs, 5 instead of 17 of 650 questions about other matters were answered
+(multilingual-e5-small, target precision .8); most questions that these entries answer become maybes. With a share of 1,
+more of them do (`examples/no_answer/general.py hubs`)."""
 
 MODEL = "model"
+"""The name of the score f without BM25, and of its calibration."""
+
 FUSED = "fused"
-"""The two scores that answers are ranked by, each with its own calibration: the model's, and that with BM25's added."""
+"""The name of the score f with BM25's added, and of its calibration."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +67,15 @@ class Signals:
 
     model: Numbers  # (N,) the model's scores s
     cosines: Numbers | None = None  # (N,) of the question with each answer; `None` if they are unknown
-    # (N,) of the known wordings of each, their soft maximum, -1 without any; `None` if none counts.
+    # (N,) soft maxima of the cosines with the known wordings of each, -1 without any; `None` if wordings do not count.
     wordings: Numbers | None = None
-    bm25: Numbers | None = None  # (N,) BM25's scores b; `None` if they are unknown: then nothing is added
+    bm25: Numbers | None = None  # (N,) BM25's scores; `None` if they are unknown: then nothing is added
     exact: NDArray[np.bool_] | None = None  # (N,) whether the question is a known wording of each, word for word
     answers: Sequence[Sequence[str]] | None = None  # the texts of each, for `same_answer`; `None`: all differ
     matched: Sequence[str | None] = ()  # each entry's best wording, if it is more like the question than the answer
     ties: NDArray[np.int64] | None = None  # (N,) of equal candidates the lower number comes first; `None`: as given
-    # What the candidate at a position scores for questions about other matters; `None` if that is unknown.
-    background: Callable[[int], float] | None = None
+    # The background of the candidate at a position, computed when it is asked for; `None` if none is known.
+    background_of: Callable[[int], float] | None = None
 
     @cached_property
     def best_wording(self) -> Numbers | None:
@@ -87,8 +89,8 @@ class Signals:
         """(N,) `exact`, or all False."""
         return np.zeros(len(self.model), dtype=bool) if self.exact is None else self.exact
 
-    def fused(self, weights: Weights) -> bool:
-        """Whether f has a part of BM25, for which there is a calibration of its own."""
+    def uses_bm25(self, weights: Weights) -> bool:
+        """Whether f has a part of BM25: its calibration is then `FUSED`, else `MODEL`."""
         return self.bm25 is not None and weights.bm25 != 0
 
 
@@ -112,10 +114,10 @@ class Calibration:
     lower probability.
 
     `score`, `margin` and `bias` are a, b and c; `thresholds` has the minimum probability of a returned answer for the
-    `key` of each target precision. `floor` is the minimum score f of anything that is worth showing: questions about
-    other matters hardly reach it; `None` if it is unknown. `basis` tells what it was fitted to, and `questions` to how
-    many of users or wordings. `background` is what most entries of its FAQ score at most for questions about other
-    matters, on average; `None` in earlier checkpoints, which know no entry that scores more.
+    `threshold_key` of each target precision. `floor` is the minimum score f of anything that is worth showing:
+    questions about other matters hardly reach it; `None` if it is unknown. `basis` tells what it was fitted to, and
+    `questions` to how many of users or wordings. `background` is that of most entries of its FAQ, which they do not
+    exceed; `None` in earlier checkpoints, for which no entry has an excess.
     """
 
     score: Annotated[float, Field(ge=0)]
@@ -141,34 +143,39 @@ class Calibration:
         The best one counts as if its score were lower by the `excess`; no other is more probable.
         """
         values = np.asarray(scores, dtype=np.float64)
+        order = _best_first(values) if order is None else order
         leads = margins(values, answers, order)
         logits = self.score * values + self.margin * leads + self.bias
         if excess and len(logits):
-            best = int(np.argmax(leads))
-            logits = np.minimum(logits, logits[best] - (self.score + self.margin) * excess)
+            # Not where the lead is the largest: copies of the best answer that are alone all have a lead of 0.
+            logit_of_best = logits[order[0]]
+            logits = np.minimum(logits, logit_of_best - (self.score + self.margin) * excess)
         return (1 + np.tanh(logits / 2)) / 2  # the sigmoid, without overflow
 
     def threshold(self, precision: float) -> float:
         """The minimum probability of a returned answer for a target precision.
 
-        That of a target between two known ones lies between theirs, linearly. Of a precision of 0 it is 0, and of 1 it
-        is 1: with no known target, the threshold is the precision itself, which keeps it if probabilities are right.
+        Between two known targets it is interpolated linearly; for a precision of 0 it is 0, and for 1 it is 1. Without
+        any known target it is therefore the precision itself: if probabilities are right, answers with at least this
+        probability are right at least as often.
         """
         thresholds = {0.0: 0.0, 1.0: 1.0} | {float(target): least for target, least in self.thresholds.items()}
         targets = sorted(thresholds)
         return float(np.interp(precision, targets, [thresholds[target] for target in targets]))
 
-    def excess(self, background: float) -> float:
-        """How much less the score of an entry of this background counts: a share of what it has beyond its FAQ's."""
-        return 0.0 if self.background is None else EXCESS * max(0.0, background - self.background)
+    def excess_of(self, background_of_entry: float) -> float:
+        """The excess e of an entry with this background, by which its score counts less."""
+        if self.background is None:
+            return 0.0
+        return EXCESS * max(0.0, background_of_entry - self.background)
 
 
 def soft_maximum(one: Numbers, other: Numbers) -> Numbers:
-    """(N,) w of two cosines each, or of what is such a maximum already; that of far apart ones is the larger one."""
+    """(N,) w of two cosines of each, or of soft maxima of some; where they are far apart, it is the larger one."""
     return np.maximum(one, other) + SOFTNESS * np.log1p(np.exp(-np.abs(one - other) / SOFTNESS))
 
 
-def key(precision: float) -> str:
+def threshold_key(precision: float) -> str:
     """The key of a precision in `thresholds`, as text because JSON keys are text."""
     return f"{precision:g}"
 
@@ -178,7 +185,7 @@ class Ranking:
     """N ranked candidates: their positions, the best first; f and p of each in the order given, p if calibrated.
 
     Levels begin with 0 for the best; they are equal for candidates that only the order given separates. `excess` is e
-    of the first, by which its score counts less in a decision.
+    of the first candidate, by which its score counts less in a decision.
     """
 
     order: NDArray[np.int64]
@@ -205,7 +212,11 @@ def _combined(signals: Signals, weights: Weights) -> Numbers:
 
 
 def _not_above_exact(scores: Numbers, signals: Signals) -> Numbers:
-    """(N,) the scores, none of them above that of a word-for-word candidate."""
+    """(N,) the scores, none of them above that of a word-for-word candidate.
+
+    The others are lowered: of .3 (word for word), .8 and .5, all become .3. Were the .3 raised to .8 instead, its
+    probability would depend on what another answer scores.
+    """
     exact = signals.is_exact
     if not exact.any():
         return scores
@@ -216,17 +227,20 @@ def rank(signals: Signals, weights: Weights = Weights(), calibration: Calibratio
     """Rank the candidates of one question, as above."""
     scores = _combined(signals, weights)
     exact = signals.is_exact
+    # The last key counts first.
     keys = (-scores, ~exact)
     order = np.lexsort(keys if signals.ties is None else (signals.ties, *keys))
-    falls = (np.diff(scores[order]) != 0) | np.diff(exact[order])
+    is_new_level = (np.diff(scores[order]) != 0) | np.diff(exact[order])
     levels = np.zeros(len(order), dtype=np.int64)
-    levels[order[1:]] = np.cumsum(falls)
+    levels[order[1:]] = np.cumsum(is_new_level)
     scores = _not_above_exact(scores, signals)
     if calibration is None:
         return Ranking(order, scores, None, levels)
     excess = 0.0
-    if calibration.background is not None and signals.background is not None and len(order):
-        excess = calibration.excess(signals.background(int(order[0])))
+    # Without a background of the FAQ, none is asked for: to compute that of an entry takes time.
+    if calibration.background is not None and signals.background_of is not None and len(order):
+        first = int(order[0])
+        excess = calibration.excess_of(signals.background_of(first))
     probabilities = calibration.probabilities(scores, signals.answers, order, excess)
     return Ranking(order, scores, probabilities, levels, excess)
 
@@ -240,7 +254,7 @@ def margins(
     no doubt. The margin is 0, the minimum for a best answer, if no other is there. `answers` are as in `Signals`;
     `order` has the best first, by default ties in the order given.
     """
-    order = np.argsort(-scores, kind="stable") if order is None else order
+    order = _best_first(scores) if order is None else order
     copies = 1  # of the best answer, itself included
     while answers and copies < len(order) and same_answer(answers[order[0]], answers[order[copies]]):
         copies += 1
@@ -249,6 +263,11 @@ def margins(
     leads: Numbers = scores - scores[order[0]]
     leads[order[:copies]] = scores[order[:copies]] - scores[order[copies]]
     return leads
+
+
+def _best_first(scores: Numbers) -> NDArray[np.int64]:
+    """(N,) the positions of the candidates, the highest score first, ties in the order given."""
+    return np.argsort(-scores, kind="stable")
 
 
 def same_answer(one: Sequence[str], other: Sequence[str]) -> bool:

@@ -38,7 +38,7 @@ from ap_ranker.files import restore, write_text_atomically
 from ap_ranker.ranking.checkpoint import CARD, CheckpointConfig, read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.rule import FUSED, MODEL, Basis, Calibration, key
+from ap_ranker.ranking.rule import FUSED, MODEL, Basis, Calibration, threshold_key
 from ap_ranker.training.card import calibration_section, card_with_calibration
 from ap_ranker.training.prior_calibration import prior_calibration
 
@@ -290,7 +290,7 @@ class _Fitted:
         """How sure each threshold is, of the score that answers are ranked by: the last kind."""
         kind = list(self.fits)[-1]
         rankings = ranked.rankings[kind]
-        return {key(precision): self.fits[kind].certainty(rankings, precision) for precision in precisions}
+        return {threshold_key(precision): self.fits[kind].certainty(rankings, precision) for precision in precisions}
 
 
 def _left_out(is_usable: NDArray[np.bool_]) -> str:

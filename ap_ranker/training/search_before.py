@@ -135,8 +135,8 @@ def _signals(evaluation_set: EvaluationSet, scores: CandidateScores, ranker: Ran
     """What is known of the candidates of each question, as in a search: also what entries score for other matters."""
     with_background: list[Signals] = []
     for signals, rows in zip(evaluation_set.signals(scores), evaluation_set.pools, strict=True):
-        background = entry_background(ranker, evaluation_set.dataset, rows)
-        with_background.append(replace(signals, background=background))
+        background_of = entry_background(ranker, evaluation_set.dataset, rows)
+        with_background.append(replace(signals, background_of=background_of))
     return with_background
 
 

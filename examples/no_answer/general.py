@@ -31,7 +31,7 @@ from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.files import write_text_atomically
 from ap_ranker.models.pretrained import DEFAULT_ENCODER
 from ap_ranker.ranking.priors import GENERAL, USUAL, Prior, floor_of
-from ap_ranker.ranking.rule import Calibration, Signals, key
+from ap_ranker.ranking.rule import Calibration, Signals, threshold_key
 
 BETWEEN = 0.6
 """Standard deviation, in logits, of what the prior says of one FAQ about what is true there: thresholds are those of
@@ -82,7 +82,7 @@ def rankings(
         best = np.argsort(-scores, kind="stable")[:CANDIDATES]
         own = excess[best] if aware else np.zeros(len(best))
         texts = [table.texts[rows[row]].tolist() for row in best]
-        signals.append(Signals((scores[best] - ground) / unit, answers=texts, background=own.__getitem__))
+        signals.append(Signals((scores[best] - ground) / unit, answers=texts, background_of=own.__getitem__))
         right.append(relevant[best])
         answerable.append(bool(relevant.any()))
     floor = (floor_of(random.max(axis=1)) - ground) / unit
@@ -96,7 +96,7 @@ def general(parts: Sequence[Rankings], between: float = BETWEEN) -> Calibration:
     answers, wider = top_answers(calibration, together), np.sqrt(1 + np.pi * between**2 / 8)  # MacKay 1992
     sure = np.clip(answers.probabilities, 1e-9, 1 - 1e-9)
     expected = replace(answers, probabilities=expit(logit(sure) / wider))
-    least = {key(target): np.clip(threshold(expected, target), 1e-9, 1 - 1e-9) for target in TARGETS}
+    least = {threshold_key(target): np.clip(threshold(expected, target), 1e-9, 1 - 1e-9) for target in TARGETS}
     return replace(calibration, thresholds={name: float(expit(logit(value) * wider)) for name, value in least.items()})
 
 

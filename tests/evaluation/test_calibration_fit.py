@@ -305,7 +305,7 @@ def test_a_fit_knows_entries_that_are_near_to_everything() -> None:
     hub = [np.argmax(values) == 0 for values in scores]
     right = [np.array([False, *(values[1:] == values.max())]) for values in scores]
     ground = np.array([3.0, 0.0, 0.0, 0.0])
-    signals = [Signals(values, background=lambda row: float(ground[row])) for values in scores]
+    signals = [Signals(values, background_of=lambda row: float(ground[row])) for values in scores]
     rankings = Rankings(signals, right, ~np.array(hub), np.ones(200))
     aware, blind = fit(rankings, [0.9], background=0.0), fit(rescored(rankings, scores), [0.9])
     results = [top_answers(each, one) for each, one in ((aware, rankings), (blind, rescored(rankings, scores)))]

@@ -59,11 +59,22 @@ def margins(scores: Sequence[float], by_score: Sequence[int], same: Same) -> lis
 
 
 def probabilities(
-    scores: Sequence[float], by_score: Sequence[int], same: Same, slope: float, margin: float, bias: float
+    scores: Sequence[float],
+    by_score: Sequence[int],
+    same: Same,
+    slope: float,
+    margin: float,
+    bias: float,
+    excess: float = 0.0,
 ) -> list[float]:
-    """The sigmoid of each candidate's logit; the best stands first in `by_score`."""
+    """The sigmoid of each candidate's logit; the best, which counts less by the excess, stands first in `by_score`."""
     leads = margins(scores, by_score, same)
     logits = [slope * one + margin * lead + bias for one, lead in zip(scores, leads, strict=True)]
+    for place, row in enumerate(by_score):
+        if place == 0:
+            logits[row] = slope * (scores[row] - excess) + margin * (leads[row] - excess) + bias
+        elif excess:
+            logits[row] = min(logits[row], logits[by_score[0]])
     return [1 / (1 + math.exp(-logit)) if logit > 0 else math.exp(logit) / (1 + math.exp(logit)) for logit in logits]
 
 

@@ -112,7 +112,7 @@ def test_an_entry_that_is_near_to_everything_must_be_nearer() -> None:
     scores = [0.9, 0.5, 0.4]
     grounds = [0.7, 0.9, 0.1]  # of the second and third, which decide nothing
     near, usual = (
-        decider(fit).answer(Signals(np.array(scores), background=lambda row, of=of: of[row]))
+        decider(fit).answer(Signals(np.array(scores), background_of=lambda row, of=of: of[row]))
         for of in (grounds, [0.1, *grounds[1:]])
     )
     counted = 0.9 - EXCESS * (0.7 - 0.1)
@@ -122,10 +122,12 @@ def test_an_entry_that_is_near_to_everything_must_be_nearer() -> None:
     for ranked, _ in (near, usual):  # the order stays, and no other is more probable
         assert [row for row, _ in ranked] == [0, 1, 2]
         assert np.all(np.diff([score for _, score in ranked]) <= 0)
-    below = Signals(np.array([0.0, -0.5]), background=lambda row: 0.1 + 0.25 / EXCESS)  # 0.0 - 0.25 is below the floor
+    # 0.0 - 0.25 is below the floor.
+    below = Signals(np.array([0.0, -0.5]), background_of=lambda row: 0.1 + 0.25 / EXCESS)
     assert decider(fit).answer(below)[1].outcome is NONE
     assert decider(FIT).answer(below)[1].outcome is MAYBE
-    lower = Signals(np.array(scores), background=lambda row: -5.0)  # of one that is near to nothing, nothing is added
+    # To an entry that is near to nothing, nothing is added.
+    lower = Signals(np.array(scores), background_of=lambda row: -5.0)
     assert decider(fit).answer(lower)[1] == usual[1]
     known = replace(below, exact=np.array([True, False]))
     assert decider(fit).answer(known)[1].outcome is ANSWER

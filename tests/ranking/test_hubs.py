@@ -53,8 +53,8 @@ def test_only_the_best_entry_is_looked_at(tmp_path: Path, monkeypatch: pytest.Mo
     ranker.decide("my parcel", texts)
     assert asked == []  # without a calibration, nothing needs it
     signals = ranker.score_entries("my parcel", texts)
-    assert signals.background is not None
-    signals.background(1)
+    assert signals.background_of is not None
+    signals.background_of(1)
     assert asked == [texts[1]]
 
 

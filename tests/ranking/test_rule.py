@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from naive import rule as naive
 
-from ap_ranker.ranking.rule import Calibration, Signals, Weights, margins, rank, same_answer
+from ap_ranker.ranking.rule import EXCESS, Calibration, Signals, Weights, margins, rank, same_answer
 
 WORDS = [
     "The parcel arrives on Monday.",
@@ -28,11 +28,17 @@ candidates = st.lists(st.tuples(known, st.sampled_from(WORDS)), max_size=7)
 weights = st.sampled_from([0.0, 0.4, 3.0])
 
 
-@given(candidates, weights, weights, st.sets(st.sampled_from(["wordings", "bm25", "exact", "answers"])))
+@given(
+    candidates,
+    weights,
+    weights,
+    st.sets(st.sampled_from(["wordings", "bm25", "exact", "answers"])),
+    st.sampled_from([0.0, 0.25]),
+)
 def test_the_rule_is_the_loop(
-    given_: list[tuple[naive.Candidate, str]], wording: float, bm25: float, unknown: set[str]
+    given_: list[tuple[naive.Candidate, str]], wording: float, bm25: float, unknown: set[str], excess: float
 ) -> None:
-    """Ties and all; without candidates, with one, and without what is unknown."""
+    """Ties and all; without candidates, with one, and without what is unknown; of an entry near to all questions."""
     ones, texts = [one for one, _ in given_], [text for _, text in given_]
     if "wordings" in unknown:
         ones = [one._replace(wording=None) for one in ones]
@@ -49,8 +55,9 @@ def test_the_rule_is_the_loop(
         None if "bm25" in unknown else columns["bm25"],
         None if "exact" in unknown else np.array([one.exact for one in ones], dtype=bool),
         None if "answers" in unknown else [(text,) for text in texts],
+        background_of=lambda row: 1.0 + excess / EXCESS,
     )
-    found = rank(signals, Weights(wording, bm25), Calibration(2.0, 3.0, -0.5, {}))
+    found = rank(signals, Weights(wording, bm25), Calibration(2.0, 3.0, -0.5, {}, background=1.0))
     assert found.probabilities is not None
 
     def same(one: int, other: int) -> bool:
@@ -61,12 +68,24 @@ def test_the_rule_is_the_loop(
     assert found.order.tolist() == order
     returned = naive.lowered(scores, exact)
     assert found.scores.tolist() == pytest.approx(returned)
-    assert found.probabilities.tolist() == pytest.approx(naive.probabilities(returned, order, same, 2.0, 3.0, -0.5))
+    expected = naive.probabilities(returned, order, same, 2.0, 3.0, -0.5, excess)
+    assert found.probabilities.tolist() == pytest.approx(expected)
     for one, other in itertools.pairwise(order):
         tied = (exact[one], scores[one]) == (exact[other], scores[other])
         assert found.levels[other] - found.levels[one] == (0 if tied else 1)
         assert found.probabilities[one] >= found.probabilities[other]
     assert rank(signals, Weights(wording, bm25)).probabilities is None
+
+
+@pytest.mark.parametrize("scores", [[0.2, 0.9], [0.9, 0.2]])
+def test_copies_alone_count_less_by_the_best_of_them(scores: list[float]) -> None:
+    """In whatever order the retriever gives them."""
+    signals = Signals(np.array(scores), answers=[("One answer.",)] * 2, background_of=lambda row: 0.5)
+    found = rank(signals, Weights(), Calibration(2.0, 3.0, -0.5, {}, background=0.1))
+    excess = EXCESS * (0.5 - 0.1)
+    by_hand = 1 / (1 + np.exp(-(2.0 * (0.9 - excess) + 3.0 * (0 - excess) - 0.5)))
+    assert found.probabilities is not None
+    assert found.probabilities[found.order[0]] == pytest.approx(by_hand)
 
 
 @given(st.lists(values, max_size=9), st.randoms(use_true_random=False))
