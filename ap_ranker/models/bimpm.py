@@ -117,7 +117,7 @@ def multi_perspective_cosine(first: Tensor, second: Tensor, W: Tensor) -> Tensor
 
 def weighted_sums(others: Tensor, alpha: Tensor) -> Tensor:
     """The other text's states, weighted by α: (P, L, C), (P, M, L) -> (P, M, C), each in the direction of the mean."""
-    # To divide by the sum of the weights (eq. 8) would change a cosine only where this sum is negative.
+    # The length of a mean does not count in a cosine: of the sum of the weights, by which eq. 8 divides, the sign does.
     return (alpha @ others) * alpha.sum(dim=2, keepdim=True).sign()
 
 

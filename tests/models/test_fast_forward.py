@@ -154,7 +154,7 @@ def test_many_texts_are_read_at_once(dtype: torch.dtype) -> None:
     for size in sizes:
         group = lengths[start : start + size]
         assert sum(group) <= fast_forward.TOKENS_AT_ONCE
-        assert len({model._rows_of(length) for length in group}) == 1
+        assert len({model._row_limit_of(length) for length in group}) == 1
         start += size
     model.reads_apart = False
     assert model.groups(lengths) == [1] * len(lengths)
