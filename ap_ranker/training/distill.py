@@ -40,8 +40,9 @@ def distill(
 
     `config` describes the student. `questions` are texts whose answers are unknown: the teacher's scores take the place
     of their labels. Where candidates were not judged, `config.augmented_questions` more are made of the training
-    questions. A student of words begins with the vectors that `config.embeddings` names, or else with those of the
-    teacher's own encoder, of a cross-encoder with those of the default one. All `others` are arguments of `train`.
+    questions. A student of words begins with the vectors that `config.embeddings` names, by default with those of the
+    teacher's own encoder. A cross-encoder has none: its student begins with those of the default encoder. All `others`
+    are arguments of `train`.
 
     Raises:
         InputError: as `train`; a teacher is missing, an objective is named, or the student has nothing to learn.
@@ -55,27 +56,34 @@ def distill(
         ranker = teacher if isinstance(teacher, Ranker) else Ranker.from_pretrained(teacher, device)
     vectors: PretrainedVectors | None = None
     if not model_spec(config.model).pretrained:
-        named = config.embeddings
         size = config.embedding_size
         if isinstance(ranker, Ranker):
-            vectors = find_vectors(named, size, on_progress) or vectors_of_teacher(ranker, size, on_progress)
+            vectors = find_vectors(config.embeddings, size, on_progress)
+            vectors = vectors or vectors_of_teacher(ranker, size, on_progress)
         else:
-            encoder = "encoder"
+            encoder = "encoder"  # the default one
             if isinstance(ranker, BiEncoder):
-                encoder = ranker.source.removeprefix("bi-")
-            vectors = find_vectors(named or encoder, size, on_progress)
-    count = 0
+                encoder = ranker.source.removeprefix("bi-")  # `encoder:NAME` of `bi-encoder:NAME`
+            vectors = find_vectors(config.embeddings or encoder, size, on_progress)
+    n_augmented = 0
     if not data.judged:
-        count = config.questions_to_make(len(data.questions) + len(questions))
-    made: list[str] = []
-    if count:
+        n_augmented = config.questions_to_make(len(data.questions) + len(questions))
+    augmented: list[str] = []
+    if n_augmented:
         neighbours = {}
         if vectors:
             neighbours = find_neighbours(data, vectors, config.vocabulary_from_vectors)
-        made = augmented_questions(data, count, neighbours, config.seed)
-    taught = Teacher(ranker, [*questions, *made])
+        augmented = augmented_questions(data, n_augmented, neighbours, config.seed)
     return train(
-        data, dev, output, config, vectors=vectors, teacher=taught, device=device, on_progress=on_progress, **others
+        data,
+        dev,
+        output,
+        config,
+        vectors=vectors,
+        teacher=Teacher(ranker, [*questions, *augmented]),
+        device=device,
+        on_progress=on_progress,
+        **others,
     )
 
 
@@ -84,7 +92,9 @@ def _check_student(config: TrainingConfig) -> None:
         raise InputError(f"Expected no objective, as a student learns from its teacher, found {config.objective}.")
     learns = model_spec(config.model).pretrained
     if not learns:
-        model = build_model(config.model, Inputs(["[PAD]", "[UNK]"], 2, 2), config.model_options)
+        # The smallest model of its kind: whether it has weights that learn does not depend on its inputs.
+        smallest = Inputs(words=["[PAD]", "[UNK]"], embedding_size=2, max_tokens=2)
+        model = build_model(config.model, smallest, config.model_options)
         learns = any(parameter.requires_grad for parameter in model.parameters())
     if not learns or config.epochs == 0:
         student = f"{config.model} with epochs: {config.epochs}"

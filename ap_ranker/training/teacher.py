@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,20 +24,21 @@ from ap_ranker.training.peers import CrossEncoder, Peer, fingerprint
 from ap_ranker.training.progress import Progress, untold
 
 CACHE_BYTES = 2 * 10**9
-"""For the answers' states, which all questions share: 25,000 answers of a transformer take a tenth of it."""
+"""The memory for the answers' states, which all questions share: 25,000 answers of a transformer take a tenth of it."""
 
 AT_ONCE = 512
-"""Number of questions whose scores are one file: what an interruption costs."""
+"""The number of questions whose scores are kept as one file: an interrupted run loses as many at most."""
 
 READ_TOGETHER = 50
-"""Number of answers, BM25's best, that a cross-encoder reads with each question: it reads every pair anew."""
+"""The number of answers, BM25's best, that a cross-encoder reads with each question: it reads every pair anew."""
 
 
 @dataclass(frozen=True)
 class TeacherScores:
-    """The teacher's scores of Q questions, of which the `labelled` first ones have labels.
+    """The teacher's scores of Q questions. A student learns from the labels of the first `labelled` ones, too.
 
-    Of each question, `rows` are (K,) answers, the highest-scored first; `values` their scores over the temperature.
+    For each question, `rows` are (K,) answers, the highest score first, and `values` their scores, divided by the
+    temperature.
     """
 
     rows: Sequence[np.ndarray]
@@ -61,9 +62,9 @@ class Teacher:
     """
 
     def __init__(self, ranker: Ranker | Peer, questions: Sequence[str] = ()) -> None:
-        self._ranker = copy(ranker)
+        self._ranker = copy(ranker)  # of which only the copy gets another cache
         if isinstance(self._ranker, Ranker) and (self._ranker.cache is None or not self._ranker.cache.max_bytes):
-            # States are stored as a search stores them; all files of scores share them.
+            # Answers are encoded once for all questions, and scored with the dtype that a search stores them in.
             self._ranker.cache = EncodingCache(CACHE_BYTES, self._ranker.stored_dtype)
         self.source = str(ranker.source)
         written = [text for text in questions if text.strip()]
@@ -71,7 +72,7 @@ class Teacher:
 
     @property
     def digest(self) -> str:
-        """A hash of all that it teaches by."""
+        """A hash of the model and of the questions that it scores beside those of the data."""
         identity = repr((_identity(self._ranker), self.questions))
         return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -85,9 +86,9 @@ class Teacher:
     ) -> tuple[Dataset, TeacherScores]:
         """The data with the questions without labels after all others, and the scores of all.
 
-        The questions `asked` by users are known wordings of their answers. Of the `unanswered`, all candidates were
-        judged wrong: which of them the teacher prefers tells a student more than that. The "right" answer of a question
-        without labels is the one that the teacher ranks first.
+        The questions of `asked`, which users put, are known wordings of their answers. The candidates of the
+        `unanswered` were all judged wrong, which says nothing about their order: a student learns the teacher's scores
+        of them instead. The "right" answer of a question without labels is the one that the teacher ranks first.
         """
         if self.questions:
             data.require_shared_answers("Leave out --questions.")
@@ -114,36 +115,42 @@ class Teacher:
 
     def _pools(self, data: Dataset, language: str | None) -> list[tuple[int, ...]]:
         """The answers to score for each question: its right ones and, as in an evaluation, its candidates."""
-        free = replace(data, questions=[question for question in data.questions if question.candidates is None])
-        nearest_pools: Iterator[tuple[int, ...]] = iter(())
-        if free.questions:
-            ranker = self._ranker
-            retriever = None
-            if isinstance(ranker, Ranker) and ranker.has_vectors:
-                retriever = ranker
-            everything = EvaluationSet(free, unanswerable=True, language=language, retriever=retriever)
-            nearest_pools = iter(everything.pools)
-            if isinstance(ranker, CrossEncoder):
-                nearest_pools = map(_read_together, everything.pools, everything.bm25_scores)
+        searched = [row for row, question in enumerate(data.questions) if question.candidates is None]
+        fetched = self._fetched(replace(data, questions=[data.questions[row] for row in searched]), language)
+        fetched_of_row = dict(zip(searched, fetched, strict=True))
         pools: list[tuple[int, ...]] = []
-        for question in data.questions:
-            candidates = next(nearest_pools) if question.candidates is None else question.candidates
+        for row, question in enumerate(data.questions):
+            candidates = fetched_of_row[row] if question.candidates is None else question.candidates
             pools.append(tuple(dict.fromkeys((*candidates, *question.positives))))
         return pools
 
+    def _fetched(self, data: Dataset, language: str | None) -> Sequence[tuple[int, ...]]:
+        """The candidates of questions that have none of their own, as a search fetches them."""
+        if not data.questions:
+            return []
+        ranker = self._ranker
+        retriever = None
+        if isinstance(ranker, Ranker) and ranker.has_vectors:
+            retriever = ranker
+        evaluation_set = EvaluationSet(data, unanswerable=True, language=language, retriever=retriever)
+        if isinstance(ranker, CrossEncoder):
+            return list(map(_read_together, evaluation_set.pools, evaluation_set.bm25_scores))
+        return evaluation_set.pools
+
     def _scores(self, data: Dataset, pools: Sequence[Sequence[int]], on_progress: Progress) -> list[np.ndarray]:
+        """The scores of each question's pool, divided by the temperature."""
         answers = [(answer.text, answer.wordings) for answer in data.answers]
         parts = []
         ranker = self._ranker
-        model = _identity(self._ranker)
+        model = _identity(ranker)
         for start in range(0, len(pools), AT_ONCE):
             on_progress("scoring with the teacher", start, len(pools))
-            asked = data.questions[start : start + AT_ONCE]
-            rows = pools[start : start + AT_ONCE]
+            batch = data.questions[start : start + AT_ONCE]
+            pools_of_batch = pools[start : start + AT_ONCE]
             pairs: list[tuple[str, list[int]]] = []
-            for question, pool in zip(asked, rows, strict=True):
+            for question, pool in zip(batch, pools_of_batch, strict=True):
                 pairs.append((question.text, list(pool)))
-            score = partial(_score, ranker, data, asked, rows)
+            score = partial(_score, ranker, data, batch, pools_of_batch)
             parts.append(computed_once("teacher-scores", (*model, answers, pairs), score))
         on_progress("scoring with the teacher", len(pools), len(pools))
         temperature = ranker.model.temperature if isinstance(ranker, Ranker) else ranker.temperature
@@ -152,12 +159,12 @@ class Teacher:
 
 
 def _read_together(pool: Sequence[int], bm25_scores: np.ndarray) -> tuple[int, ...]:
-    """The candidates that a cross-encoder scores: BM25's best, as it reads each pair anew."""
+    """The candidates that a cross-encoder scores: BM25's best."""
     return tuple(pool[place] for place in best_rows(bm25_scores, READ_TOGETHER, above=-np.inf))
 
 
 def _identity(ranker: Ranker | Peer) -> tuple[object, ...]:
-    """All that makes a teacher's scores others."""
+    """Everything but the texts that the scores depend on: a part of the key by which they are kept."""
     if not isinstance(ranker, Ranker):
         return (fingerprint(ranker.source),)
     return ranker.fingerprint, ranker.decider().weights.wording, SOFTNESS, str(ranker.stored_dtype)
@@ -166,6 +173,7 @@ def _identity(ranker: Ranker | Peer) -> tuple[object, ...]:
 def _score(
     ranker: Ranker | Peer, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]
 ) -> np.ndarray:
+    """The scores of each question's pool, one after another."""
     if isinstance(ranker, Ranker):
         scores = score_candidates(ranker, data, questions, pools)
         weights = ranker.decider().weights
