@@ -30,8 +30,8 @@ logger = logging.getLogger(__name__)
 
 WIDTH = 16
 """The number of tokens to whose multiples texts are padded. torch computes a softmax in vectors of 16 numbers and what
-is left one by one, which changes a score by up to .007; of whole vectors, states are equal to the last bit, however
-many are padding. AMX multiplies 16 rows at once."""
+is left one by one, which changes a score by up to .007; in whole vectors, states are equal to the last bit, however
+much of a vector is padding. AMX multiplies 16 rows at once."""
 
 FEW_TOKENS = 32
 """The maximum number of tokens for which the products of a text alone have as many rows as it has tokens; above, they
@@ -49,7 +49,7 @@ MOST_ROWS = 256
 AMX_ROWS = FEW_TOKENS, 64, MOST_ROWS
 """The limits of rows with AMX, Intel's unit that multiplies matrices. It sums in an order that depends on the number of
 rows, except up to 32. So a text's length alone says how many rows its products have, whatever is read beside it: the
-first of these numbers that the length does not exceed, or the last one. For the first, up to 32 rows, fewer will do."""
+first of these numbers that the length does not exceed, or the last one. Where that is 32, a product may have fewer."""
 
 TOKENS_AT_ONCE = 2_048
 """The maximum number of tokens, with padding, of the texts that are read at once: with more, a CPU gains no speed."""
@@ -63,8 +63,8 @@ TRIED_LENGTHS = 40, 9
 neither a multiple of it, so that there is padding in both."""
 
 FAMILIES = (*bert.FAMILIES, "mpnet", "distilbert")
-"""The `model_type` of all transformers whose embeddings have the same names, and whose layers have the same modules in
-the same order, whatever these are called."""
+"""Each `model_type` that is read: their embeddings have the same names, and their layers the same modules in the same
+order, whatever these are called."""
 
 SETTINGS = ("model_type", "hidden_act", "activation", "position_embedding_type", "is_decoder")
 """The settings by which `FastTransformer.reads` decides; a configuration may lack some."""

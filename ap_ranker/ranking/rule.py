@@ -41,10 +41,10 @@ SOFTNESS = 0.02
 .985 and .985, .801 and .801 on three other FAQs (`examples/known_wordings`)."""
 
 EXCESS = 0.5
-"""The share by which an entry's score counts less, of what its background is beyond that of most of its FAQ. With three
-entries such as "Contact" added to each of five FAQs, 5 instead of 17 of 650 questions about other matters were answered
-(multilingual-e5-small, target precision .8); most questions that these entries answer become maybes. With a share of 1,
-more of them do (`examples/no_answer/general.py hubs`)."""
+"""The share that an entry's score is lowered by, of the difference between its background and that of most of its FAQ.
+With three entries such as "Contact" added to each of five FAQs, 5 instead of 17 of 650 questions about other matters
+were answered (multilingual-e5-small, target precision .8); most questions that these entries answer become maybes. With
+a share of 1, more of them do (`examples/no_answer/general.py hubs`)."""
 
 MODEL = "model"
 """The name of the score f without BM25, and of its calibration."""
