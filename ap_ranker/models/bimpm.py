@@ -144,8 +144,7 @@ def _largest_matches(first: Tensor, second: Tensor, W: Tensor, real: Tensor) -> 
     P, M, C = first.shape
     K = len(W)
     squares = W.square()
-    weighted = first.unsqueeze(1) * squares.view(1, K, 1, C)
-    dots = weighted.view(P, K * M, C) @ second.transpose(1, 2)
+    dots = (first.unsqueeze(1) * squares.view(1, K, 1, C)).view(P, K * M, C) @ second.transpose(1, 2)
     norms_of_first = _norms(first, squares).transpose(1, 2)  # (P, K, M)
     norms_of_second = _norms(second, squares).transpose(1, 2)  # (P, K, L)
     cosines = dots.view(P, K, M, -1) / (norms_of_first.unsqueeze(3) * norms_of_second.unsqueeze(2))
