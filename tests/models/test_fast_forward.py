@@ -161,9 +161,13 @@ def test_many_texts_are_read_at_once(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("change", [{"hidden_act": "relu"}, {"is_decoder": True}], ids=str)
-def test_other_transformers_are_left_to_the_library(change: dict[str, Any]) -> None:
+def test_other_transformers_are_left_to_the_library(change: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+    """The log names the setting that is not read, not only the type of the model, which may be."""
     assert isinstance(TransformerEncoder(TINY, 0.0, frozen=False)._fast_forward(), FastTransformer)
-    assert TransformerEncoder(TINY | change, 0.0, frozen=False)._fast_forward() is None
+    with caplog.at_level("INFO"):
+        assert TransformerEncoder(TINY | change, 0.0, frozen=False)._fast_forward() is None
+    [(name, value)] = change.items()
+    assert f"{name} {value}" in caplog.text
     assert TransformerEncoder(TINY, 0.0, frozen=False).double()._fast_forward() is None
 
 
