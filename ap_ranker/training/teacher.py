@@ -62,7 +62,7 @@ class Teacher:
     """
 
     def __init__(self, ranker: Ranker | Peer, questions: Sequence[str] = ()) -> None:
-        self._ranker = copy(ranker)  # of which only the copy gets another cache
+        self._ranker = copy(ranker)  # the caller's own ranker keeps its cache
         if isinstance(self._ranker, Ranker) and (self._ranker.cache is None or not self._ranker.cache.max_bytes):
             # Answers are encoded once for all questions, and scored with the dtype that a search stores them in.
             self._ranker.cache = EncodingCache(CACHE_BYTES, self._ranker.stored_dtype)
