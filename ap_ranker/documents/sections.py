@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ap_ranker.data.dataset import QUESTION_MARKS
-from ap_ranker.documents.html import Converted, letters
+from ap_ranker.documents.html import Converted, letters, path_key
 from ap_ranker.documents.markup_questions import JSON_LD, MarkupQuestion
 from ap_ranker.documents.question_paragraphs import is_labelled, without_answer_label, without_label
 from ap_ranker.text.markdown_code import code_blocks
@@ -54,7 +54,7 @@ def sections(converted: Converted) -> list[Section]:
         text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
         if not text:
             continue
-        is_article = bool(path) and letters(path[-1]) in converted.articles
+        is_article = path_key(path) in converted.articles
         question = ""
         above = path
         if path and (is_article or asks(path[-1]) or is_labelled(path[-1])):

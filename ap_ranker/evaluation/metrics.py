@@ -4,9 +4,14 @@ Where candidates have equal scores, each measure is its mean over all orders of 
 Najork, ECIR 2008): whatever stands first in a file gains nothing by it. A level is a set of n candidates with equal
 scores, r of them right, t candidates above it, a of these right, out of R right answers in all:
 
-    P(right at place i of the level)         = r / n
-    P(no right one at the first m places)    = C(n - r, m) / C(n, m)
-    E[right ones before place i | right at i] = (i - 1) (r - 1) / (n - 1)
+    P(right at place i of the level)          = r / n
+    P(none right at the first m places)       = C(n - r, m) / C(n, m)
+    E[right ones before place i | right at i] = a + (i - 1) (r - 1) / (n - 1)
+
+and, in the best level with a right answer, where p(m) is P(none right at the first m places):
+
+    E[1 / rank of the first right one]        = sum over i = 1 ... n of (p(i - 1) - p(i)) / (t + i)
+    E[rank of the first right one]            = t + (n + 1) / (r + 1)
 """
 
 from __future__ import annotations
@@ -19,70 +24,80 @@ from numpy.typing import ArrayLike, NDArray
 
 MEASURES = ("P@1", "MRR", "MAP", "nDCG@10")
 
-DEPTH = 10
-"""Of nDCG."""
+NDCG_DEPTH = 10
+"""The number of candidates that nDCG counts, from the first one."""
 
 
 @dataclass(frozen=True)
 class Levels:
-    """A ranking as its G levels of equal scores, the best first: (G,) n, r and t of each."""
+    """A ranking as its G levels of equal scores, the best first.
+
+    (G,) `sizes` are n of each level, `right_counts` r, and `counts_above` t.
+    """
 
     sizes: NDArray[np.int64]
-    right: NDArray[np.int64]
-    above: NDArray[np.int64]
+    right_counts: NDArray[np.int64]
+    counts_above: NDArray[np.int64]
 
     @classmethod
     def of(cls, scores: ArrayLike, right: ArrayLike) -> Levels:
         """The levels of (N,) scores, of which `right` tells the right answers."""
         _, level = np.unique(-np.asarray(scores, dtype=np.float64), return_inverse=True)
         sizes = np.bincount(level)
-        n_right = np.bincount(level, weights=np.asarray(right, dtype=bool)).astype(np.int64)
-        return cls(sizes, n_right, np.cumsum(sizes) - sizes)
+        right_counts = np.bincount(level, weights=np.asarray(right, dtype=bool)).astype(np.int64)
+        return cls(sizes, right_counts, np.cumsum(sizes) - sizes)
 
     @property
     def _first(self) -> tuple[int, int, int]:
         """n, r and t of the best level with a right answer; zeros if there is none."""
-        if not self.right.any():
+        if not self.right_counts.any():
             return 0, 0, 0
-        level = (self.right > 0).argmax()
-        return self.sizes[level], self.right[level], self.above[level]
+        level = (self.right_counts > 0).argmax()
+        return self.sizes[level], self.right_counts[level], self.counts_above[level]
 
     def success(self, depth: int) -> float:
-        """The probability that a right answer is among the first `depth`."""
+        """The probability that a right answer is among the first `depth`; 0 without one."""
         n, r, t = self._first
-        if not n or depth - t < n:
-            return float(1 - np.prod(_none_right(n, r)[: max(0, depth - t)]))
-        return 1.0
+        n_places = max(0, depth - t)  # of the level
+        return float(1 - np.prod(_none_right(n, r)[:n_places]))
 
     def reciprocal_rank(self) -> float:
         """The expected value of one over the rank of the first right answer; 0 without one."""
         n, r, t = self._first
+        if not r:
+            return 0.0
         none_before = np.concatenate([[1.0], np.cumprod(_none_right(n, r))])
-        return float(((none_before[:-1] - none_before[1:]) / (t + np.arange(1, n + 1))).sum())
+        first_here = none_before[:-1] - none_before[1:]
+        return float((first_here / (t + np.arange(1, n + 1))).sum())
 
     def first_rank(self) -> float | None:
         """The expected rank of the first right answer, from 1; `None` without one."""
         n, r, t = self._first
-        return float(t + (n + 1) / (r + 1)) if r else None
+        if not r:
+            return None
+        return float(t + (n + 1) / (r + 1))
 
     def average_precision(self, n_right: int) -> float:
-        """The expected average precision, given the number of right answers, found or not."""
+        """The expected average precision, given the number of right answers, found or not; 0 without any."""
+        if not n_right:
+            return 0.0
         level, rank = self._places()
         n = self.sizes[level]
-        r = self.right[level]
-        above = (np.cumsum(self.right) - self.right)[level]
-        before = above + (rank - self.above[level] - 1) * (r - 1) / np.maximum(n - 1, 1)
-        return float((r / n * (1 + before) / rank).sum() / max(1, n_right))
+        r = self.right_counts[level]
+        place = rank - self.counts_above[level]
+        right_above = (np.cumsum(self.right_counts) - self.right_counts)[level]
+        right_before = right_above + (place - 1) * (r - 1) / np.maximum(n - 1, 1)
+        return float((r / n * (1 + right_before) / rank).sum() / n_right)
 
     def ndcg(self, n_right: int, depth: int) -> float:
-        """The expected nDCG of the first `depth`, given the number of right answers, found or not."""
+        """The expected nDCG of the first `depth`, given the number of right answers, found or not; 0 without any."""
+        if not n_right:
+            return 0.0
         level, rank = self._places()
-        gains = (self.right / self.sizes)[level][:depth]
+        gains = (self.right_counts / self.sizes)[level][:depth]
         ranks_at_best = np.arange(1, min(n_right, depth) + 1)
         ideal = (1 / np.log2(ranks_at_best + 1)).sum()
-        if n_right:
-            return float((gains / np.log2(rank[:depth] + 1)).sum() / ideal)
-        return 0.0
+        return float((gains / np.log2(rank[:depth] + 1)).sum() / ideal)
 
     def _places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The level of each of the N ranks, and the ranks, from 1."""
@@ -103,7 +118,7 @@ def measure(scores: ArrayLike, right: ArrayLike, n_right: int) -> dict[str, floa
         levels.success(1),
         levels.reciprocal_rank(),
         levels.average_precision(n_right),
-        levels.ndcg(n_right, DEPTH),
+        levels.ndcg(n_right, NDCG_DEPTH),
     )
     return dict(zip(MEASURES, values, strict=True))
 

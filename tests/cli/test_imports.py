@@ -104,6 +104,36 @@ def test_a_draft_however_it_is_written(draft: object, tmp_path: Path) -> None:
     assert len(reading.left_out) == 1
 
 
+def test_each_passage_has_the_address_of_its_own_article(tmp_path: Path) -> None:
+    """Also where a category, another category's article or a heading within an article has the same words."""
+    texts = {
+        ("Billing", "Refunds"): "<p>In a week.</p><h2>Shipping</h2><p>You pay it.</p>",
+        ("Billing", "Overview"): "<p>All invoices.</p>",
+        ("Parcels", "Billing"): "<p>By card.</p><details><summary>And cash?</summary>No.</details>",
+        ("Parcels", "Shipping"): "<p>By train.</p>",
+        ("Parcels", "Overview"): "<p>All parcels.</p>",
+    }
+    articles = []
+    for number, ((category, title), text) in enumerate(texts.items()):
+        article = BARE["zendesk"] | {"title": title, "body": text, "section_id": category}
+        articles.append(article | {"html_url": f"https://x.example/{number}"})
+    sections = [{"id": name, "name": name} for name in ("Billing", "Parcels")]
+    export = {"articles": articles, "sections": sections}
+    (tmp_path / "export.json").write_text(json.dumps(export))
+    address_of = {}
+    for entry in read_documents(tmp_path / "export.json").entries:
+        address_of[entry.answer] = entry.other["url"].removeprefix("https://x.example/")
+    assert address_of == {
+        "In a week.": "0",
+        "You pay it.": "0",
+        "All invoices.": "1",
+        "By card.": "2",
+        "No.": "2",
+        "By train.": "3",
+        "All parcels.": "4",
+    }
+
+
 @pytest.mark.parametrize("system", ["zendesk", "intercom", "freshdesk", "help_scout"])
 def test_a_table_of_articles(system: str, folder: Path) -> None:
     """To edit, to split and to train on."""

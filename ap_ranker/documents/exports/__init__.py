@@ -15,7 +15,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from ap_ranker.documents.html import Converted, letters, read_page
+from ap_ranker.documents.html import Converted, path_key, read_page
 from ap_ranker.errors import InputError
 from ap_ranker.safe_open import decode, open_file
 
@@ -51,7 +51,7 @@ def convert_export(content: bytes, path: Path) -> Converted:
             names[str(record["id"])] = record
     left_out = Counter[str]()
     parts = list[str]()
-    addresses = dict[str, str]()
+    addresses = dict[tuple[str, ...], str]()
     seen = set[tuple[str, str]]()
     for record, around in records:
         if not _is_article(record, system, "body"):
@@ -73,7 +73,7 @@ def convert_export(content: bytes, path: Path) -> Converted:
                 body = _html_of_markdown(body)
             deeper = re.sub(r"(?i)(</?h)([1-6])\b", _two_levels_deeper, body)
             parts.append(f"<h1>{escape(category)}</h1>\n<h2>{escape(title)}</h2>\n<div>{deeper}</div>\n")
-            addresses[letters(title)] = str(_value(record, system["url"]) or "")
+            addresses[path_key((category, title))] = str(_value(record, system["url"]) or "")
     sentences = [f"{count:,} articles {why}." for why, count in left_out.items()]
     page = read_page("".join(parts))
     faults = list(page.faults)
