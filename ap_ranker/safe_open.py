@@ -163,9 +163,9 @@ def found_instead(content: bytes, path: Path) -> str:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """Open a regular file (InputError: another) for reading bytes; one whose name ends in `.gz` is decompressed."""
+    """Open a regular file (InputError: another) for reading bytes, decompressed if its name ends in `.gz` or `.GZ`."""
     require_file(path)
-    if path.suffix != ".gz":
+    if path.suffix.lower() != ".gz":
         return path.open("rb")
     read = 0
     expected = f"{path}: expected a complete gzip file, found a damaged one"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ap_ranker.data.html_cells import as_cell, shown_text
 from ap_ranker.data.rows import WORDING_COLUMNS, Columns, LeftOut, Row, stripped
-from ap_ranker.data.tables import OPTION, Table, read_named_table
+from ap_ranker.data.tables import COLUMNS_OPTION, Table, read_named_table
 from ap_ranker.errors import InputError, check_known, one_line
 from ap_ranker.files import csv_text, write_text_atomically
 from ap_ranker.text.reading import normalized, question_key
@@ -102,7 +102,7 @@ def read_finished(path: Path, columns: Columns = None) -> tuple[list[Entry], lis
     if "answer" not in table.columns:
         advice = "Write the answers into one."
         if len(table.columns) > 1:
-            advice = f"Name yours: {OPTION}."
+            advice = f"Name yours: {COLUMNS_OPTION}."
         raise InputError(f"{path}: expected a column 'answer' (and 'question'), found {table.header}. {advice}")
     entries, left_out = finished(table)
     if not entries:

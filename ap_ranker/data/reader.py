@@ -17,7 +17,7 @@ from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match, read_faq
 from ap_ranker.data.html_cells import shown_text
 from ap_ranker.data.rows import Row
-from ap_ranker.data.tables import OPTION, Table, is_table, read_columns, read_named_table
+from ap_ranker.data.tables import COLUMNS_OPTION, Table, is_table, read_columns, read_named_table
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.text.reading import normalized, question_key
 
@@ -113,7 +113,7 @@ def find_layout(table: Table) -> Layout:
     raise InputError(
         f"{table.path}: expected the columns (a) question, answer; (b) question, answer, label; or (c) qid, question, "
         f"answer_ids beside a file of answers with aid, answer; found {table.header}. If two of these hold questions "
-        f"and answers, name them: {OPTION}."
+        f"and answers, name them: {COLUMNS_OPTION}."
     )
 
 

@@ -11,10 +11,8 @@ import itertools
 import logging
 import math
 import re
-import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +23,7 @@ from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.data.excel import read_spreadsheet
 from ap_ranker.data.json_tables import read_json, read_jsonl, read_yaml_table
 from ap_ranker.data.parquet import read_parquet
-from ap_ranker.data.rows import CellCount, Columns, Record, Row, below_titles, named_rows
+from ap_ranker.data.rows import CellCount, Columns, Record, Row, below_titles, named_rows, stripped
 from ap_ranker.data.several_texts import entries_by_language, with_line_ends, with_lists
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import unguarded
@@ -35,20 +33,38 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # the default refuses answers longer than 131,072 characters
+# The default refuses answers longer than 131,072 characters; the module takes a C long, which has 32 bits in Windows.
+csv.field_size_limit(2**31 - 1)
 
 KNOWN = ("question", "answer", "label", "qid", "aid", "answer_ids", "candidate_ids", "answerable")
 """The columns that a layout may have."""
 
 PAIR = ("question", "answer")
+"""The columns of a FAQ."""
 
 LONGEST_NAMES = {"?": 15, "\uff1f": 5}
 """Question mark -> the length up to which a header that ends with it may be a name, such as "Your question?"."""
 
 MOST_BY_LANGUAGE = 10
-"""Times that a table may have more cells once each language of an entry is a row."""
+"""The maximum growth of a table's number of cells when each language of an entry becomes a row."""
 
-OPTION = "--columns QUESTION,ANSWER"
+COLUMNS_OPTION = "--columns QUESTION,ANSWER"
+"""The option that names the columns of questions and answers, as messages advise it."""
+
+COMPRESSED = (".parquet", ".xlsx", ".xls", ".ods")
+"""Endings of files whose cells may take less than a byte."""
+
+_ABOVE_HEADER = re.compile(r'(?:"?sep=[,;\t|]"?[,;\t|]*\r?\n)?(?:(?:[ ,;\t|]|"")*\r?\n)*', re.IGNORECASE)
+"""The line by which programs tell Excel what separates the fields, and empty rows; without either, the empty text.
+
+The line is not needed: the header tells what separates the fields, too.
+"""
+
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+"""What separates the fields of a CSV file: Excel writes semicolons where a comma is the decimal point."""
+
+_NUMBERS = re.compile(r"[\d\s.,:/+-]+")
+"""Numbers and dates, which are no questions."""
 
 
 @dataclass(frozen=True)
@@ -74,15 +90,19 @@ class Table:
         return dict(columns_of)
 
     def renamed(self, names: Mapping[str, str]) -> Table:
-        """Give columns new names; another column that has one of these already becomes `other NAME`."""
+        """Give columns new names; another column that has one of these already becomes `other NAME`.
+
+        If there is an `other NAME`, too, it becomes `other NAME 2`, and so on.
+        """
         changed = {old: new for old, new in names.items() if old != new}
         if not changed:
             return self
-        new_names: dict[str, str] = {}
+        new_names = dict(changed)
+        taken = set(self.columns).union(changed.values())
         for new in changed.values():
-            if new not in names:
-                new_names[new] = f"other {new}"
-        new_names |= changed
+            if new in self.columns and new not in names:
+                new_names[new] = _free_name(f"other {new}", taken)
+                taken.add(new_names[new])
         written = {new: old for old, new in new_names.items()}
         columns = tuple(new_names.get(column, column) for column in self.columns)
         rows = []
@@ -99,13 +119,27 @@ class Table:
                 raise InputError(f"{self.path}: expected a column {column!r}, found {self.header}.")
 
 
+def _free_name(name: str, taken: Container[str]) -> str:
+    """The first of `NAME`, `NAME 2`, `NAME 3` ... that is not taken."""
+    free_name = name
+    number = 1
+    while free_name in taken:
+        number += 1
+        free_name = f"{name} {number}"
+    return free_name
+
+
 def _with_new_names(values: Mapping[str, T], new_names: Mapping[str, str]) -> dict[str, T]:
     return {new_names.get(name, name): value for name, value in values.items()}
 
 
 def file_format(path: Path) -> str:
-    """The file's ending without `.gz`: one of `FORMATS` or an unknown one; Windows hides that of `FAQ.csv.txt`."""
-    return Path(re.sub(r"(?<=\.[ct]sv)\.txt$|\.gz$", "", path.name)).suffix.lower()
+    """The file's ending in small letters, without `.gz`: one of `FORMATS`, or another one.
+
+    Of `FAQ.csv.txt` it is `.csv`: Windows hides the last ending, and its editor adds one.
+    """
+    name = path.name.lower().removesuffix(".gz")
+    return Path(re.sub(r"(?<=\.[ct]sv)\.txt$", "", name)).suffix
 
 
 def is_table(path: Path) -> bool:
@@ -114,9 +148,12 @@ def is_table(path: Path) -> bool:
 
 
 def read_table(path: Path, columns: Columns = None) -> Table:
-    """Read a whole file; what it cannot be is an `InputError`, which names the file and the row.
+    """Read a whole file.
 
     `columns` name those of questions and answers, which tell the rows of JSON from what stands around them.
+
+    Raises:
+        InputError: the file cannot be read as its ending says; names the file and the row.
     """
     require_file(path)
     reader = FORMATS.get(file_format(path))
@@ -129,11 +166,15 @@ def read_table(path: Path, columns: Columns = None) -> Table:
     rows = list(cells.of(reader(content, path, columns)))
     if not rows:
         raise InputError(f"{path}: expected at least one row of data, found none.")
-    return Table(path, tuple(rows[0].fields), rows=with_line_ends(rows))
+    return Table(path, tuple(_names_of_fields(rows)), rows=with_line_ends(rows))
 
 
-COMPRESSED = (".parquet", ".xlsx", ".xls", ".ods")
-"""Endings of files whose cells may take less than a byte."""
+def _names_of_fields(rows: Iterable[Row]) -> dict[str, None]:
+    """The names that any row has, in order: later records of JSON may have more than the first one."""
+    names: dict[str, None] = {}
+    for row in rows:
+        names.update(dict.fromkeys(row.fields))
+    return names
 
 
 def _most_cells(content: bytes, path: Path) -> int:
@@ -143,20 +184,17 @@ def _most_cells(content: bytes, path: Path) -> int:
 
 
 def _read_delimited(content: bytes, path: Path, columns: Columns = None) -> Iterator[Row]:
-    text = decode(content, path)
+    whole_text = decode(content, path)
     is_tsv = file_format(path) == ".tsv"
-    n_lines_above = 0
-    above = _ABOVE_HEADER.match(text)
-    if above is not None:
-        n_lines_above = above[0].count("\n")
-        text = text[above.end() :]
-    delimiter = "\t" if is_tsv else _delimiter(text, path)
+    text = _ABOVE_HEADER.sub("", whole_text, count=1)
+    n_lines_above = whole_text.count("\n", 0, len(whole_text) - len(text))
+    delimiter = "\t" if is_tsv else _delimiter(text, path, n_lines_above)
     is_unquoted = is_tsv and not _has_quoted_fields(text)
     reader = csv.reader(
         io.StringIO(text, newline=""),
         delimiter=delimiter,
         quoting=csv.QUOTE_NONE if is_unquoted else csv.QUOTE_MINIMAL,
-        skipinitialspace=not is_unquoted and _has_spaced_fields(text, f'{delimiter} "'),
+        skipinitialspace=not is_unquoted and _has_spaced_fields(text, delimiter),
         strict=not is_unquoted,
     )
     mark = "" if is_unquoted else delimiter
@@ -169,46 +207,38 @@ def _read_delimited(content: bytes, path: Path, columns: Columns = None) -> Iter
         raise InputError(f"{path}, line {n_lines_above + reader.line_num}: {problem}") from error
 
 
-def _numbered_records(reader: Any, n_lines_above: int) -> Iterator[Record]:
+def _numbered_records(reader: Any, n_lines_above: int = 0) -> Iterator[Record]:
     """The records of a reader of the `csv` module, each with the number of its last line in the file."""
     for record in reader:
         yield n_lines_above + reader.line_num, [unguarded(text) for text in record]
 
 
-_ABOVE_HEADER = re.compile(r'(?:"?sep=[,;\t|]"?[,;\t|]*\r?\n)?(?:(?:[ ,;\t|]|"")*\r?\n)*', re.IGNORECASE)
-"""What some programs write to tell Excel what separates the fields, which the header tells, too; rows left empty."""
-
-_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
-"""What separates the fields of a CSV file: Excel writes semicolons where a comma is the decimal point."""
-
-
-def _delimiter(text: str, path: Path) -> str:
+def _delimiter(text: str, path: Path, n_lines_above: int) -> str:
     """What separates the names of the columns; raises `InputError` if several of `_DELIMITERS` do."""
     beginning = text[: 2**17]
-    of_pairs: list[str] = []
-    of_several_names: list[str] = []
+    of_pairs: dict[str, int] = {}  # each with the line of the names that it separates
+    of_several_names: dict[str, int] = {}
     for delimiter in _DELIMITERS:
-        names = _names_of_columns(beginning, delimiter)
+        line, names = _names_of_columns(beginning, delimiter)
         if find_pair(names):
-            of_pairs.append(delimiter)
+            of_pairs[delimiter] = n_lines_above + line
         if len(names) > 1:
-            of_several_names.append(delimiter)
+            of_several_names[delimiter] = n_lines_above + line
     candidates = of_pairs or of_several_names
     if len(candidates) > 1:
         kinds = " and ".join(_DELIMITERS[delimiter] for delimiter in candidates)
         raise InputError(
-            f"{path}, line 1: expected names of columns separated by commas, semicolons, tabs or bars, found {kinds}. "
-            "Put a name that has one of them in quotation marks."
+            f"{path}, line {min(candidates.values())}: expected names of columns separated by commas, semicolons, tabs "
+            f"or bars, found {kinds}. Put a name that has one of them in quotation marks."
         )
-    return candidates[0] if candidates else ","
+    return next(iter(candidates), ",")
 
 
-def _names_of_columns(text: str, delimiter: str) -> Sequence[str]:
-    """The names of the columns of a text if this separates them; empty if it holds nothing."""
+def _names_of_columns(text: str, delimiter: str) -> Record:
+    """The names of the columns of a text if this separates them, and their line; empty if it holds nothing."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    _, records = below_titles(enumerate(reader))
-    _, names = next(records, (0, []))
-    return names
+    _, records = below_titles(_numbered_records(reader))
+    return next(records, (0, []))
 
 
 def _has_quoted_fields(text: str) -> bool:
@@ -223,23 +253,26 @@ def _has_quoted_fields(text: str) -> bool:
         return False
     fitting_unquoted = _fitting_lines(text, quoting=csv.QUOTE_NONE)
     fitting_quoted = _fitting_lines(text)
-    if fitting_quoted != fitting_unquoted or fitting_unquoted < math.inf:
+    both_fit = fitting_quoted == fitting_unquoted == math.inf
+    if not both_fit:
         return fitting_quoted > fitting_unquoted
-    marked_fields = [field for field in re.split(r"[\t\r\n]", text) if '"' in field]
-    header = _first_line(text)
     is_quoted = re.compile(r'"(?:[^"]|"")*"').fullmatch
-    if not all(map(is_quoted, marked_fields)):
-        return False
-    return '"' in header or any('""' in field[1:-1] for field in marked_fields)
+    has_doubled_mark = False
+    for text_of_field in re.split(r"[\t\r\n]", text):
+        if '"' in text_of_field:
+            if not is_quoted(text_of_field):
+                return False
+            has_doubled_mark = has_doubled_mark or '""' in text_of_field[1:-1]
+    return has_doubled_mark or '"' in _first_line(text)
 
 
-def _has_spaced_fields(text: str, spaced: str) -> bool:
+def _has_spaced_fields(text: str, delimiter: str) -> bool:
     """Whether fields are quoted behind a space (`"Gap", "In mm, or so"`): the header's, or so more records fit it."""
-    if spaced not in text:
+    beginning_of_field = f'{delimiter} "'
+    if beginning_of_field not in text:
         return False
-    if spaced in _first_line(text):
+    if beginning_of_field in _first_line(text):
         return True
-    delimiter = spaced[0]
     return _fitting_lines(text, delimiter, skipinitialspace=True) > _fitting_lines(text, delimiter)
 
 
@@ -250,27 +283,28 @@ def _first_line(text: str) -> str:
 def _fitting_lines(text: str, delimiter: str = "\t", **reading: Any) -> float:
     """Number of the last line before the first record that does not fit the header; infinite if all fit."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True, **reading)
-    last = 0
+    n_fitting = 0
     widths: set[int] = set()
-    with suppress(csv.Error):
+    try:
         for record in reader:
             if not widths:
                 if len(record) < 2:  # a title
                     continue
-                widths = {len(record), *_number_of_last_text(record)}  # empty names at the end are none
+                widths = {len(record), _number_of_last_text(record)}  # empty names at the end are none
             if any(record) and len(record) not in widths:
-                return last
-            last = reader.line_num
-        return math.inf
-    return last
+                return n_fitting
+            n_fitting = reader.line_num
+    except csv.Error:
+        return n_fitting
+    return math.inf
 
 
-def _number_of_last_text(record: Sequence[str]) -> list[int]:
-    """The number of the last field with a text, from 1 on; empty if there is none."""
+def _number_of_last_text(record: Sequence[str]) -> int:
+    """The number of the last field with a text, from 1 on; 0 if there is none."""
     for number in range(len(record), 0, -1):
-        if record[number - 1].strip():
-            return [number]
-    return []
+        if stripped(record[number - 1]):
+            return number
+    return 0
 
 
 FORMATS: dict[str, Callable[[bytes, Path, Columns], Iterator[Row]]] = {
@@ -304,22 +338,28 @@ def name_columns(table: Table, columns: Columns = None, *, guess: bool = True) -
     a table that has no others are taken for these. InputError if a name is missing or fits several columns.
     """
     if columns is not None:
-        return _finished(table.renamed(_new_names(table, columns)))
+        return _complete(table.renamed(_new_names(table, columns)))
     table = _with_a_row_for_each_language(table)
     written = {}
     for name in KNOWN:
         column = _find(table, name)
         if column:
             written[name] = column
-    if not written.keys() >= set(PAIR):
-        pair = _pair_in_other_words(table) or _titles_that_ask(table) or _only_two(table, written, guess=guess)
+    if not _has_pair(written):
+        pair = _pair_in_other_words(table) or _titles_that_ask(table)
+        if pair is None:
+            pair = _only_two(table, written, guess=guess)
         if pair is not None:
             written |= dict(zip(PAIR, pair, strict=True))
     new_names = {column: name for name, column in written.items()}
-    if written.keys() >= set(PAIR):
+    if _has_pair(written):
         _log_other_pairs(table, written)
         new_names |= _further_wordings(table, written)
-    return _finished(table.renamed(new_names))
+    return _complete(table.renamed(new_names))
+
+
+def _has_pair(names: Collection[str]) -> bool:
+    return set(PAIR).issubset(names)
 
 
 def _new_names(table: Table, columns: tuple[str, str]) -> dict[str, str]:
@@ -331,15 +371,12 @@ def _new_names(table: Table, columns: tuple[str, str]) -> dict[str, str]:
             f"{table.path}: expected the columns {_listed(columns)} that --columns names, found no {missing!r} in "
             f"{table.header}."
         )
+    if len(set(columns_of_table)) < len(columns_of_table):
+        raise InputError(
+            f"{table.path}: expected two columns that --columns names, found that {_listed(columns)} are one column, "
+            f"{one_line(repr(columns_of_table[0]))}. Its columns are {table.header}."
+        )
     return dict(zip(columns_of_table, PAIR, strict=True))
-
-
-def _names_of_fields(rows: Iterable[Row]) -> dict[str, None]:
-    """The names that any row has, in order: later records of JSON may have more than the first one."""
-    names: dict[str, None] = {}
-    for row in rows:
-        names.update(dict.fromkeys(row.fields))
-    return names
 
 
 def _with_a_row_for_each_language(table: Table) -> Table:
@@ -415,38 +452,39 @@ def _titles_that_ask(table: Table) -> tuple[str, str] | None:
     return None
 
 
-def _finished(table: Table) -> Table:
-    """The table with lists of questions as wordings, if it holds pairs, and with questions."""
-    if set(PAIR).issubset(table.columns) and any(row.lists for row in table.rows):
+def _complete(table: Table) -> Table:
+    """The table whose columns have names of `KNOWN`, with lists of questions as wordings, if it holds pairs.
+
+    InputError if its questions are none.
+    """
+    if _has_pair(table.columns) and any(row.lists for row in table.rows):
         rows = with_lists(table.rows, table.written.get("answer", "answer"), file=str(table.path))
         columns = dict.fromkeys(table.columns) | _names_of_fields(rows)
         table = Table(table.path, tuple(columns), rows=rows, written=table.written)
-    return _with_questions(table)
-
-
-def _with_questions(table: Table) -> Table:
-    """The table; InputError if its questions are numbers or dates: then the column is another one."""
-    if len(table.rows) > 1 and all(_NUMBERS.fullmatch(row.get("question")) for row in table.rows):
-        problem = f"numbers such as {one_line(repr(table.rows[0].get('question')))}"
-        column = repr(table.written.get("question", "question"))
-        raise InputError(f"{table.path}: expected questions in column {column}, found {problem}. Name yours: {OPTION}.")
+    _check_questions(table)
     return table
 
 
-_NUMBERS = re.compile(r"[\d\s.,:/+-]+")
+def _check_questions(table: Table) -> None:
+    """Raise an `InputError` if all questions are numbers or dates: then the column is another one."""
+    if len(table.rows) > 1 and all(_NUMBERS.fullmatch(row.get("question")) for row in table.rows):
+        problem = f"numbers such as {one_line(repr(table.rows[0].get('question')))}"
+        column = repr(table.written.get("question", "question"))
+        advice = f"Name yours: {COLUMNS_OPTION}."
+        raise InputError(f"{table.path}: expected questions in column {column}, found {problem}. {advice}")
 
 
 def _find(table: Table, *names: str) -> str:
     """The column of the first of these names that there is, but for case and marks around it; empty if there is none.
 
-    Of several that differ only so, that with exactly the name; without one, InputError.
+    If several columns have such a name, it is the one with exactly this name; without one, InputError.
     """
     for name in names:
         similar = table.alike.get(plain(name), ())
         if name in similar:
             return name
         if len(similar) > 1:
-            advice = f"Rename one, or choose: {OPTION}."
+            advice = f"Rename one, or choose: {COLUMNS_OPTION}."
             raise InputError(f"{table.path}: expected one column {name!r}, found {_listed(similar)}. {advice}")
         if similar:
             return similar[0]
@@ -456,14 +494,14 @@ def _find(table: Table, *names: str) -> str:
 def _only_two(table: Table, written: dict[str, str], *, guess: bool) -> tuple[str, str] | None:
     """The two columns of a table that has no others but those of a form; `None` if a name says what one holds."""
     columns = [column for column in table.columns if plain(column) not in OF_FORMS]
-    is_form = len(columns) < len(table.columns)  # its columns are called as it asks
+    is_form = len(columns) < len(table.columns)  # then the names of its columns are what it asks, perhaps questions
     has_other_names = bool(written.keys() - {"question"})
     if len(columns) != len(PAIR) or has_other_names or not (guess or is_form):
         return None
-    if any(len(row.fields) != len(table.columns) for row in table.rows):  # later records of JSON may have more
+    if any(len(row.fields) != len(table.columns) for row in table.rows):  # the first records of JSON may have fewer
         return None
     question, answer = columns
-    if written.get("question") == answer:
+    if written.get("question") == columns[1]:  # the answers stand before their questions
         answer, question = columns
     for mark, longest in LONGEST_NAMES.items():
         is_question = question.endswith(mark) and (len(question) > longest or answer.endswith(mark))

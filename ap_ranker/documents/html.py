@@ -34,16 +34,16 @@ class Converted:
     anchors: Sequence[tuple[str, str]] = ()  # each heading of the text, in order, with what leads to it
     markup_questions: Sequence[MarkupQuestion] = ()  # with their answers, no part of the text
     faults: Sequence[tuple[str, str]] = ()  # parts of it that could not be read, and why; empty for some of its text
-    articles: Mapping[tuple[str, ...], str] = field(default_factory=dict)  # `path_key` of each -> its address
+    articles: Mapping[str, str] = field(default_factory=dict)  # `path_key` of each -> its address
 
     def address_below(self, path: Sequence[str]) -> str:
         """The address of the article that is, or is above, the last heading of a path; without one, of the document."""
         return self.articles.get(path_key(path[:2]), self.url)
 
 
-def path_key(path: Iterable[str]) -> tuple[str, ...]:
-    """What an article is known by, whose path are two headings: its category, as titles alone repeat, and its title."""
-    return tuple(map(letters, path))
+def path_key(path: Iterable[str]) -> str:
+    """The headings of a path as one key; an article has two, its category and its title, as titles alone repeat."""
+    return " ".join(map(letters, path))
 
 
 def letters(text: str) -> str:

@@ -75,7 +75,7 @@ def read_vectors(source: str | Path) -> WordVectors:
             f"{str(source)!r}: expected word vectors (a GloVe, word2vec or fastText file, a checkpoint, or one of "
             f"{GLOVE}, encoder), found nothing there."
         )
-    read = _read_binary if path.name.removesuffix(".gz").endswith(".bin") else _read_text
+    read = _read_binary if path.name.lower().removesuffix(".gz").endswith(".bin") else _read_text
     with open_file(path) as file:
         lines = list(read(file, path))
     if not lines:

@@ -51,7 +51,7 @@ def convert_export(content: bytes, path: Path) -> Converted:
             names[str(record["id"])] = record
     left_out = Counter[str]()
     parts = list[str]()
-    addresses = dict[tuple[str, ...], str]()
+    addresses = dict[str, str]()
     seen = set[tuple[str, str]]()
     for record, around in records:
         if not _is_article(record, system, "body"):
