@@ -51,7 +51,7 @@ def read_spreadsheet(content: bytes, path: Path, chosen: Columns = None) -> Iter
             without = f"; left out, as they have other columns: {', '.join(names_left_out)}"
         logger.info("%s: sheets that are read: %s%s.", path, ", ".join(names), without)
     for name in names:
-        named = named_rows(sheets[name], f"{path}, sheet {name!r}", unit="row", chosen=chosen)
+        named = named_rows(sheets[name], f"{path}, sheet {name!r}", is_sheet=True, chosen=chosen)
         yield from rows_of(_with_all_columns(named, columns), path)
 
 

@@ -24,12 +24,18 @@ WORDING_COLUMNS = re.compile(r"wordings?( ?[0-9]+)?", re.IGNORECASE)
 """Names of columns with further wordings of a question, one per line of a cell."""
 
 
-_SEEN = re.compile(r"[^\p{Cc}\p{Cf}\p{Cs}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]")
+_VISIBLE = re.compile(r"[^\p{Cc}\p{Cf}\p{Cs}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]")
+"""A character that can be seen: not U+2800, the braille pattern without dots, though Unicode counts it as a sign."""
 
 
 def stripped(text: str) -> str:
-    """A text without white space around it; empty if nothing of it can be seen, which is what an empty text is."""
-    return text.strip() if _SEEN.search(text) else ""
+    """A text without white space around it, or the empty text if none of its characters can be seen."""
+    return text.strip() if _VISIBLE.search(text) else ""
+
+
+def _text_of(value: object) -> str:
+    """A cell's text, stripped; empty if it has none."""
+    return "" if value is None else stripped(str(value))
 
 
 Columns = tuple[str, str] | None
@@ -80,14 +86,14 @@ ROW_BYTES = 64
 
 
 MOST_CELLS = 1_000_000
-"""Cells, rows times columns, that any table may have; a larger file may have as many as bytes."""
+"""The maximum number of cells, rows times columns, of a file; one of more bytes may have a cell for each byte."""
 
 
 class CellCount:
-    """Counts the cells of a table while it is read: rows that are short in a file may all have its many columns.
+    """Counts the cells of a table while it is read.
 
-    A file of 300 KB, 5,000 columns and 5,000 rows that fill two of them would take a gigabyte. `most` is how many cells
-    the file itself may hold.
+    A row that is short in the file gets all of the table's columns, which may be many: a file of 300 KB, 5,000 columns
+    and 5,000 rows that fill two of them would take a gigabyte. `most` is how many cells the file itself may hold.
     """
 
     def __init__(self, path: Path, most: int) -> None:
@@ -124,6 +130,10 @@ def row_of(values: dict[str, Any], place: str) -> Row:
     return Row(fields, place, lists=lists)
 
 
+_CHECKED_BYTES = ALWAYS_READ // 4
+"""The number of bytes between two checks of a file's growth, each of which asks the file system for its size."""
+
+
 def rows_of(records: Iterable[tuple[str, dict[str, Any]]], path: Path) -> Iterator[Row]:
     """The rows of a compressed file, from their places and values; errors as `as_text` and `check_growth`."""
     size = 0
@@ -131,7 +141,7 @@ def rows_of(records: Iterable[tuple[str, dict[str, Any]]], path: Path) -> Iterat
     for place, values in records:
         row = row_of(values, place)
         size += ROW_BYTES + sum(map(len, row.fields.values()))
-        if size > checked_size + ALWAYS_READ // 4:
+        if size > checked_size + _CHECKED_BYTES:
             check_growth(path, size)
             checked_size = size
         yield row
@@ -146,14 +156,13 @@ Record = tuple[int, Sequence[Any]]
 
 def texts(values: Iterable[Any]) -> list[str]:
     """The values that have any text, as texts without white space around them."""
-    stripped_values = [str(value).strip() for value in values if value is not None]
-    return [text for text in stripped_values if text]
+    return list(filter(None, map(_text_of, values)))
 
 
 def below_titles(records: Iterable[Record]) -> tuple[int, Iterator[Record]]:
     """The number of titles above the names of the columns, and the records with any text from the names on."""
     filled = _with_texts(records)
-    top = list(islice(filled, MAX_TITLE_ROWS + 2))
+    top = list(islice(filled, MAX_TITLE_ROWS + 2))  # all titles, the names below them, and one row
     n_titles = _count_titles(top)
     return n_titles, chain(top[n_titles:], filled)
 
@@ -168,51 +177,69 @@ def _with_texts(records: Iterable[Record]) -> Iterator[Record]:
 def _count_titles(top: Sequence[Record]) -> int:
     """How many of the first records, each of which has a text, stand above the names of the columns.
 
-    Names are the first of questions and answers: of these two alone, or more names than the first record has texts.
-    Without such, names are the first record with several texts, below one that is no such name, if others have several,
-    too.
+    (1) Names of questions and answers are recognized below other records, unless the first of these has at least three
+    texts and as many as they: then it has the names itself.
+
+        Our FAQ;Version 2
+        Question;Answer          names
+
+    (2) Other names are the first record with several texts, if another record has several, too, and if the first
+    record has as many fields: programs fill up a title with empty ones.
+
+        FAQ;;
+        No.;Customers say;We say names
+        1;Where?;Here.
+
+    (3) Else the first record has the names. Here it is the only one; a text beside another is a mistake.
+
+        Text                     names
+        Here.;(old)
+        There.
     """
     rows = [texts(values) for _, values in top]
     for place, row in enumerate(rows[: MAX_TITLE_ROWS + 1]):
-        if find_pair(row) and (place == 0 or len(rows[0]) < max(len(row), 3)):
+        first_is_title = len(rows[0]) < max(len(row), 3)
+        if find_pair(row) and (place == 0 or first_is_title):
             return place
-    with_several_texts: list[int] = []
-    for place, row in enumerate(rows):
-        if len(row) > 1:
-            with_several_texts.append(place)
-    if len(with_several_texts) < 2 or with_several_texts[0] > MAX_TITLE_ROWS:
+    with_several_texts = [place for place, row in enumerate(rows) if len(row) > 1]
+    if len(with_several_texts) < 2:
         return 0
     place = with_several_texts[0]
-    has_name = not ALONE.isdisjoint(map(plain, rows[0]))
-    names_the_only_column = has_name or len(top[0][1]) < len(top[place][1])
-    return 0 if names_the_only_column else place
+    _, first_values = top[0]
+    _, values = top[place]
+    first_is_name = not ALONE.isdisjoint(map(plain, rows[0]))
+    first_is_filled_up = len(first_values) >= len(values)
+    if place > MAX_TITLE_ROWS or first_is_name or not first_is_filled_up:
+        return 0
+    return place
 
 
 def named_rows(
-    records: Iterable[Record], file: str, unit: str, mark: str = "", chosen: Columns = None
+    records: Iterable[Record], file: str, *, is_sheet: bool, delimiter: str = "", chosen: Columns = None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The places and values of the rows below the names of the columns.
 
-    A record is a `unit` (row, line); a bare `mark` ends a text. A row that has the names of the columns again is left
-    out, and so are columns without a text. Where the columns of questions and answers are recognized, or `chosen`,
-    columns without a name are left out, too, and a row that ends early has no further texts. InputError: a text in no
-    named column, or too few.
+    Records are the rows of a sheet or the lines of a text, in which a `delimiter` outside of quotation marks separates
+    values. A row that has the names of the columns again is left out, and so are columns without a text. Where the
+    columns of questions and answers are recognized, or `chosen`, columns without a name are left out, too, and a row
+    that ends early has no further texts. InputError: a text in no named column, or too few.
     """
+    unit = "row" if is_sheet else "line"
 
     def place_of(number: int) -> str:
         return f"{file}, {unit} {number}"
 
-    after_blank: set[int] = set()
-    n_titles, records = below_titles(_noting_blanks(records, after_blank))
-    first, header_values = next(records, (1, ()))
+    with_texts, after_blank = _split_at_blanks(records)
+    n_titles, from_names_on = below_titles(with_texts)
+    first, header_values = next(from_names_on, (1, ()))
     place = place_of(first)
     header = _Header.of(header_values, place, chosen=chosen)
-    below = list(records)
+    below = list(from_names_on)
     filled = _filled(below)
-    check_columns(header.names_to_check(filled), place)
+    header.check(filled, place)
     if n_titles:
         logger.info("%s: the names of the columns are in %s %d; what stands above is left out.", file, unit, first)
-    ignored = header.ignored(below, is_sheet=unit != "line")
+    ignored = header.ignored(below, is_sheet=is_sheet)
     _log_columns_left_out(ignored & filled, file)
     rows_of_other_tables: dict[int, str] = {}
     if header.is_pair:
@@ -225,19 +252,18 @@ def named_rows(
             continue
         outside = header.texts_outside(values, ignored)
         if outside and outside[0] < header.left:
-            # The error about a column without a name, for the column of the text.
-            check_columns([*map(str, range(outside[0])), ""], place)
+            raise _bad_name("none", outside[0] + 1, place)
         is_too_short = len(values) < header.right and not header.is_pair
         if outside or is_too_short:
             advice = ""
             if not header.may_be_names():
                 advice = f" {unit.capitalize()} {first} must hold the names of the columns."
-            elif outside and mark:
-                advice = f" Put texts that hold {mark!r} in quotation marks."
+            elif outside and delimiter:
+                advice = f" Put texts that hold {delimiter!r} in quotation marks."
             expected = f"expected {len(header.columns)} texts ({header.listed}), found {len(values)}"
             raise InputError(f"{place_of(number)}: {expected}.{advice}")
         fields = header.fields(values)
-        if n_before and header.is_repeated_in(fields):
+        if n_before and header.is_repeated_in(fields):  # as the first row, it may be an entry: no rows end above it
             logger.info("%s: left out: the names of the columns again (%s).", place_of(number), header.listed)
         else:
             yield place_of(number), fields
@@ -259,7 +285,8 @@ class _Header:
         """The header with these values; errors as `as_text`."""
         names = []
         for number, value in enumerate(values, start=1):
-            names.append(as_text(value, f"in column {number}", place=place).strip())
+            name = as_text(value, f"in column {number}", place=place)
+            names.append(stripped(name))
         columns = [position for position, name in enumerate(names) if name]
         is_pair = bool(find_pair(map(base_name, names))) if chosen is None else named_pair(names, chosen)
         return cls(names, columns, is_pair=is_pair)
@@ -279,21 +306,19 @@ class _Header:
         """The names, for messages."""
         return one_line(", ".join(self.names[position] for position in self.columns))
 
-    def names_to_check(self, filled: Container[int]) -> list[str]:
-        """The names that must be there, once each: of a table without a pair also those of all `filled` columns."""
-        if self.is_pair:
-            return [self.names[position] for position in self.columns]
-        names = [f" {position}" for position in range(self.left)]  # so that an error counts these columns, too
-        named = set(self.columns)
-        for position in range(self.left, self.right):
-            if position in named or position in filled:
-                names.append(self.names[position])
-        return names
+    def check(self, filled: set[int], place: str) -> None:
+        """Raise an `InputError` if a name is missing or stands twice; without a pair, all `filled` columns need one."""
+        positions = set(self.columns)
+        if not self.is_pair:
+            positions |= filled.intersection(range(self.left, self.right))
+        _check_names([(position + 1, self.names[position]) for position in sorted(positions)], place)
 
     def ignored(self, below: Iterable[Record], *, is_sheet: bool) -> set[int]:
         """The positions of columns whose texts are left out: those without a name, beside a pair.
 
-        Behind the last name, these are any columns of a sheet; of a delimited file, those that its first line has, too.
+        Behind the last name, these are all columns of a sheet, where notes may stand beside the table. Of a delimited
+        file, they are only those for which the line of the names has a field, too: a text behind them comes from a
+        delimiter that is part of a text.
         """
         if not self.is_pair:
             return set()
@@ -307,7 +332,7 @@ class _Header:
         """The positions of texts before the first name and behind the last one."""
         positions = []
         for position in (*range(min(self.left, len(values))), *range(self.right, len(values))):
-            if position not in ignored and _has_text(values[position]):
+            if position not in ignored and _text_of(values[position]):
                 positions.append(position)
         return positions
 
@@ -323,9 +348,12 @@ class _Header:
         return fields
 
     def is_repeated_in(self, fields: Mapping[str, Any]) -> bool:
-        """Whether the fields of a row are the names of a pair again."""
+        """Whether the fields of a row are the names of a table of pairs again, as where files were joined.
+
+        Each of these may begin with a byte order mark.
+        """
         is_same = all(str(value).strip(" \ufeff") == name for name, value in fields.items())
-        return is_same and bool(find_pair(self.names))
+        return is_same and self.is_pair
 
 
 def _log_columns_left_out(positions: Iterable[int], file: str) -> None:
@@ -334,37 +362,35 @@ def _log_columns_left_out(positions: Iterable[int], file: str) -> None:
         logger.info("%s: columns without a name are left out: %s.", file, ", ".join(first_numbers))
 
 
-def _has_text(value: object) -> bool:
-    return value is not None and bool(str(value).strip())
-
-
 def _filled(records: Iterable[Record]) -> set[int]:
     """The positions at which any record has a text."""
     filled: set[int] = set()
     for _, values in records:
         for position, value in enumerate(values):
-            if _has_text(value):
+            if _text_of(value):
                 filled.add(position)
     return filled
 
 
-def _noting_blanks(records: Iterable[Record], after_blank: set[int]) -> Iterator[Record]:
-    """The records; `after_blank` gets the numbers of those below one without any text."""
-    is_blank = False
+def _split_at_blanks(records: Iterable[Record]) -> tuple[list[Record], set[int]]:
+    """The records with any text, and the numbers of those below one without any."""
+    with_texts: list[Record] = []
+    after_blank: set[int] = set()
+    is_below_blank = False
     for number, values in records:
-        if not texts(values):
-            is_blank = True
-        elif is_blank:
-            after_blank.add(number)
-            is_blank = False
-        yield number, values
+        if texts(values):
+            with_texts.append((number, values))
+            if is_below_blank:
+                after_blank.add(number)
+        is_below_blank = not texts(values)
+    return with_texts, after_blank
 
 
 def _other_tables(below: Sequence[Record], nameless: set[int], after_blank: set[int]) -> dict[int, str]:
     """The numbers of the rows of other tables below a table of pairs; the first row of each with its texts.
 
-    Another table stands below a blank row. It has its names in more columns than the first one: also in such that have
-    no name there, and hold nothing above. Most of its rows have texts in these, too. A note beside an entry is none.
+    Another table stands below a blank row, and is wider than the first one: its names, and most of its rows, have texts
+    also in columns in which the first table has neither a name nor a text. An entry with a note beside it is no table.
     """
     starts: list[int] = []
     for place, (number, _) in enumerate(below):
@@ -396,15 +422,26 @@ def _is_table_beside(block: Sequence[Record], free: set[int]) -> bool:
     return is_wide[0] and 2 * sum(is_wide) > len(is_wide)
 
 
-def check_columns(names: Sequence[str], place: object) -> None:
+def check_columns(names: Iterable[str], place: object) -> None:
     """Raise an `InputError` that begins with `place` if a column has no name, or that of another one."""
+    _check_names(enumerate(names, start=1), place)
+
+
+def _check_names(columns: Iterable[tuple[int, str]], place: object) -> None:
+    """As `check_columns`, of the numbers and names of columns."""
     earlier: set[str] = set()
-    for i, name in enumerate(names):
-        if not name.strip() or name in earlier:
-            problem = f"{one_line(repr(name))} again" if name.strip() else "none"
-            advice = "Name it, or leave it out (with pandas: to_csv(..., index=False))."
-            raise InputError(f"{place}: expected a name for each column, found {problem} for column {i + 1}. {advice}")
+    for number, name in columns:
+        if not stripped(name):
+            raise _bad_name("none", number, place)
+        if name in earlier:
+            raise _bad_name(f"{one_line(repr(name))} again", number, place)
         earlier.add(name)
+
+
+def _bad_name(name: str, number: int, place: object) -> InputError:
+    """What to raise where the column of a number has this name."""
+    advice = "Name it, or leave it out (with pandas: to_csv(..., index=False))."
+    return InputError(f"{place}: expected a name for each column, found {name} for column {number}. {advice}")
 
 
 _NO_TEXT = re.compile(r"[\0\ud800-\udfff]")
@@ -412,9 +449,10 @@ _NO_TEXT = re.compile(r"[\0\ud800-\udfff]")
 
 
 def as_text(value: object, column: str, place: str) -> str:
-    """A value of JSON, Parquet or Excel as a delimited file would hold it: ids with spaces between, wordings lines.
+    """A value of JSON, Parquet or Excel as a delimited file would hold it.
 
-    Raises `InputError`, which begins with `place`, for what is no text, number or list of them.
+    A list becomes one text: wordings one a line, anything else (ids) separated by spaces. Raises `InputError`, which
+    begins with `place`, for what is no text, number or list of them.
     """
     if isinstance(value, list) and not any(isinstance(part, list) for part in value):
         separator = "\n" if WORDING_COLUMNS.fullmatch(column) else " "
@@ -436,9 +474,9 @@ def as_text(value: object, column: str, place: str) -> str:
         text = str(int(value))
     elif value is not None:
         text = str(value)
-    no_text = _NO_TEXT.search(text)
-    if no_text is not None:
-        problem = f"the character {no_text[0]!r}"
+    bad_character = _NO_TEXT.search(text)
+    if bad_character is not None:
+        problem = f"the character {bad_character[0]!r}"
     if problem:
         raise InputError(f"{place}: expected Unicode text or a number in column {column!r}, found {problem}.")
     return text

@@ -197,10 +197,10 @@ def _read_delimited(content: bytes, path: Path, columns: Columns = None) -> Iter
         skipinitialspace=not is_unquoted and _has_spaced_fields(text, delimiter),
         strict=not is_unquoted,
     )
-    mark = "" if is_unquoted else delimiter
     try:
         records = _numbered_records(reader, n_lines_above)
-        for place, fields in named_rows(records, str(path), unit="line", mark=mark, chosen=columns):
+        mark = "" if is_unquoted else delimiter  # nothing separates it from a text if no text is quoted
+        for place, fields in named_rows(records, str(path), is_sheet=False, delimiter=mark, chosen=columns):
             yield Row(fields, place)
     except csv.Error as error:
         problem = f"not a valid record ({error}). Close all quotation marks, and write one inside a text twice."

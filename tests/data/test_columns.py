@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import logging
 import unicodedata
 from pathlib import Path
@@ -172,6 +173,30 @@ def test_columns_that_do_not_fit(tmp_path: Path, header: str, columns: tuple[str
 def test_chosen_columns_come_before_those_of_the_name(tmp_path: Path) -> None:
     [entry] = read_faq(write(tmp_path, "question,answer,answer_de", "Where?,Here.,Hier."), ("question", "ANSWER_DE"))
     assert (entry.question, entry.answer, entry.other) == ("Where?", "Hier.", {"other answer": "Here."})
+
+
+def test_no_column_gets_the_name_of_another(tmp_path: Path) -> None:
+    header = "Frage,Antwort,question,other question,other question 2"
+    [entry] = read_faq(write(tmp_path, header, "Wo?,Hier.,1,2,3"), ("Frage", "Antwort"))
+    assert (entry.question, entry.answer) == ("Wo?", "Hier.")
+    assert entry.other == {"other question 3": "1", "other question": "2", "other question 2": "3"}
+
+
+@pytest.mark.parametrize("columns", [("Frage", "Frage"), ("Frage", " FRAGE: ")])
+def test_one_column_cannot_be_both(tmp_path: Path, columns: tuple[str, str]) -> None:
+    with refused("--columns … 'Frage'"):
+        read_faq(write(tmp_path, "Frage,Antwort", "Wo?,Hier."), columns)
+
+
+def test_columns_that_only_later_records_have(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    records = [
+        {"question": "Where?", "answer": "Here."},
+        {"question": "When?", "answer": "Now.", "Question 2": "At which time?", "synonyms": ["What time?"]},
+    ]
+    path.write_text("\n".join(map(json.dumps, records)))
+    assert read_table(path).columns == ("question", "answer", "Question 2", "synonyms")
+    assert [entry.wordings for entry in read_faq(path)] == [(), ("At which time?", "What time?")]
 
 
 def test_messages_name_the_columns_of_the_file(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from refusals import absent, refused
 
 from ap_ranker.data.tables import read_table
+from ap_ranker.documents import read_documents
 from ap_ranker.files import csv_text
 
 RECORDS = [
@@ -115,6 +116,13 @@ def test_spaces_before_quotation_marks(content: str, answers: list[str], tmp_pat
 def test_several_delimiters_are_refused(tmp_path: Path, header: str) -> None:
     (tmp_path / "a.csv").write_text(f"{header}\n1;2,3\n")
     with refused("a.csv, line 1"):
+        read_table(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("above", ["sep=;\n\n", "\n\n", "FAQ\n\n"])
+def test_several_delimiters_below_other_lines(tmp_path: Path, above: str) -> None:
+    (tmp_path / "a.csv").write_text(f"{above}question;answer,x\n1;2,3\n")
+    with refused("a.csv, line 3"):
         read_table(tmp_path / "a.csv")
 
 
@@ -369,3 +377,25 @@ def test_the_ending_that_windows_hides(tmp_path: Path) -> None:
     assert [row.fields for row in read_table(tmp_path / "FAQ.csv.txt").rows] == [
         {"question": "Where?", "answer": "Here."}
     ]
+
+
+@pytest.mark.parametrize(
+    "name", ["FAQ.CSV", "FAQ.CSV.GZ", "FAQ.csv.Gz", "FAQ.CSV.TXT", "FAQ.TSV.txt", "FAQ.Csv.Txt.gz"]
+)
+def test_endings_in_capitals(name: str, tmp_path: Path) -> None:
+    content = b"question\tanswer\nWhere?\tHere.\n"
+    if name.lower().endswith("gz"):
+        content = gzip.compress(content)
+    (tmp_path / name).write_bytes(content)
+    assert [entry.answer for entry in read_documents(tmp_path / name).entries] == ["Here."]
+
+
+@pytest.mark.parametrize("ending", ["JSONL", "JSON", "YML", "YAML"])
+@pytest.mark.parametrize("zipped", [False, True])
+def test_endings_of_json_in_capitals(ending: str, zipped: bool, tmp_path: Path) -> None:
+    content = b'{"question": "Where?", "answer": "Here."}'
+    path = tmp_path / f"FAQ.{ending}"
+    if zipped:
+        content, path = gzip.compress(content), path.with_name(f"{path.name}.GZ")
+    path.write_bytes(content)
+    assert [entry.answer for entry in read_documents(path).entries] == ["Here."]

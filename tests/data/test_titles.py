@@ -32,6 +32,12 @@ READ: dict[str, tuple[Sheet, int]] = {
     "the names in the middle again": ([NAMES, WHERE, NAMES, WHEN], 1),
     "the names and the title again": ([["FAQ"], NAMES, WHERE, NAMES, WHEN], 2),
     "the names with a byte order mark again": ([NAMES, WHERE, ["\ufeffFrage", "Antwort"], WHEN], 1),
+    "names with a language in the middle again": (
+        [["Frage de", "Antwort de"], WHERE, ["Frage de", "Antwort de"], WHEN],
+        1,
+    ),
+    "an invisible character in a blank row": ([NAMES, WHERE, ["\u200b", ""], WHEN, ["\u200b", "\u2060"]], 1),
+    "an invisible character behind the last name": ([NAMES, [*WHERE, "\u200b"], WHEN], 1),
     "an empty column before": ([["", *NAMES], ["", *WHERE], ["", *WHEN]], 1),
     "an empty column behind": ([[*NAMES, ""], [*WHERE, ""], [*WHEN, ""]], 1),
     "names that are not known, below a title": ([["FAQ", ""], ["Kunde", "Wir"], WHERE, WHEN], 2),
@@ -168,6 +174,28 @@ def test_names_and_rows_of_two_lines_are_read_once(tmp_path: Path) -> None:
         book.active.merge_cells(cells)
     book.save(tmp_path / "a.xlsx")
     assert [[entry.question, entry.answer] for entry in read_faq(tmp_path / "a.xlsx")] == [WHERE, WHEN]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_names_of_chosen_columns_again(file: str, tmp_path: Path) -> None:
+    names = ["Anliegen", "Lösung"]
+    path = save(tmp_path / file, [names, WHERE, names, WHEN])
+    entries = read_faq(path, ("Anliegen", "Lösung"))
+    assert [[entry.question, entry.answer] for entry in entries] == [WHERE, WHEN]
+
+
+@pytest.mark.parametrize(
+    ("names", "number"),
+    [
+        (["Frage", "", "Antwort", "Thema", "Thema"], 5),
+        (["", "Text", "", "Text"], 4),
+        (["Nr", "", "", "Text", "Text"], 5),
+    ],
+)
+def test_the_number_of_a_column_counts_those_without_a_name(names: list[str], number: int, tmp_path: Path) -> None:
+    empty = ["" if name == "" else "x" for name in names]
+    with refused(f"column {number}"):
+        read_table(save(tmp_path / "exported.csv", [names, empty, empty]))
 
 
 SHOPS: Sheet = [["Shop", "Street", "Hours", "Phone"], ["Nord", "A 1", "9-5", "12"], ["Süd", "B 2", "9-6", "34"]]

@@ -15,7 +15,8 @@ import openpyxl
 import pyarrow
 import pyarrow.parquet
 
-from ap_ranker.data.column_names import PAIRS, plain
+from ap_ranker.data.column_names import PAIRS, base_name, plain
+from ap_ranker.data.rows import stripped
 from ap_ranker.data.tables import KNOWN
 from ap_ranker.errors import InputError, library_errors
 from ap_ranker.safe_open import decode
@@ -46,9 +47,9 @@ def naive_rows(path: Path) -> list[dict[str, str]]:
         lines = [line for line in text.split("\n") if line.strip()]
         return [_record(json.loads(line, object_pairs_hook=list, parse_int=str, parse_float=str)) for line in lines]
     records = _csv_records(text, _delimiter(text)) if suffix == ".csv" else _tsv_records(text)
-    header, *rows = _below_titles([record for record in records if any(map(str.strip, record))])
-    names = [name.strip() for name in header]
-    is_pair = _is_pair(names)
+    header, *rows = _below_titles([record for record in records if any(map(stripped, record))])
+    names = [stripped(name) for name in header]
+    is_pair = _is_pair([base_name(name) for name in names])
     stripped = [[each.strip(" \ufeff") for each in row] for row in rows]
     rows = [row for i, row in enumerate(rows) if i == 0 or not is_pair or stripped[i] != names]
     named = max(place for place, name in enumerate([" ", *names]) if name)
@@ -64,7 +65,7 @@ def _is_pair(row: list[str]) -> bool:
 
 def _below_titles(rows: list[list[str]]) -> list[list[str]]:
     """Without titles above names of questions and answers; or above others, if a title alone is as wide as these."""
-    filled = [[each for each in row if each.strip()] for row in rows]
+    filled = [[each for each in row if stripped(each)] for row in rows]
     for i in range(min(4, len(rows))):
         if _is_pair(filled[i]) and (i == 0 or len(filled[0]) < max(3, len(filled[i]))):
             return rows[i:]
