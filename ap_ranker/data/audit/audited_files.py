@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def firsts(items: Iterable[T], key: Callable[[T], str]) -> list[T]:
-    """The first item of each key that is not empty."""
+    """The first item with each key, in order, without those whose key is empty."""
     first_of: dict[str, T] = {}
     for item in items:
         first_of.setdefault(key(item), item)
@@ -38,9 +38,9 @@ class Text(NamedTuple):
 
 @dataclass
 class Asked:
-    """A question as one entry or one group of judged candidates asks it; `place` is its first row.
+    """One question to audit: a row of pairs, a row of questions by id, or all judged candidates with one qid.
 
-    Answers are their ids or, if they have none, their normalized texts.
+    `place` is its first row. Answers are their ids or, if they have none, their normalized texts.
     """
 
     split: str
@@ -63,34 +63,44 @@ class QuestionFile:
     @cached_property
     def judgements(self) -> list[tuple[Row, int, bool]]:
         """Judged candidates, their labels, and whether these are the best; those with an unknown label are left out."""
-        classes = reader.label_classes(self.table)
         judgements: list[tuple[Row, int, bool]] = []
         if self.layout != Layout.judged:
             return judgements
+        classes = reader.label_classes(self.table)
         for row in self.table.rows:
-            with suppress(InputError):
+            with suppress(InputError):  # another check finds unknown labels
                 label = reader.read_label(row, classes)
                 judgements.append((row, label, label == len(classes) - 1))
         return judgements
 
     def asked(self) -> Iterable[Asked]:
         """Its questions."""
-        questions: dict[str, Asked] = {}
         if self.layout == Layout.judged:
-            for row, _, is_best in self.judgements:
-                if row.get("question") and row.get("answer"):
-                    key = row.get("qid") or row.get("question")
-                    question = questions.setdefault(key, self._asked(row))
-                    answers = question.right if is_best else question.wrong
-                    answers.add(normalized(row.get("answer")))
-            return questions.values()
+            return self._judged_questions()
+        questions: dict[tuple[str, str], Asked] = {}
         for row in self.table.rows:
-            if not row.get("question"):
-                continue
+            right: list[str] = []
             if self.layout == Layout.by_id:
-                questions.setdefault(row.place, self._asked(row)).right.update(right_ids(row))
+                right = right_ids(row)
             elif row.get("answer"):
-                questions.setdefault(row.place, self._asked(row)).right.add(normalized(row.get("answer")))
+                right = [normalized(row.get("answer"))]
+            if row.get("question") and (right or self.layout == Layout.by_id):
+                key = (
+                    row.place,
+                    row.get("question"),
+                )  # a record of JSON may hold several pairs, of one question or not
+                question = questions.setdefault(key, self._asked(row))
+                question.right.update(right)
+        return questions.values()
+
+    def _judged_questions(self) -> Iterable[Asked]:
+        questions: dict[str, Asked] = {}
+        for row, _, is_best in self.judgements:
+            if row.get("question") and row.get("answer"):
+                key = row.get("qid") or row.get("question")
+                question = questions.setdefault(key, self._asked(row))
+                answers = question.right if is_best else question.wrong
+                answers.add(normalized(row.get("answer")))
         return questions.values()
 
     def _asked(self, row: Row) -> Asked:
@@ -100,16 +110,16 @@ class QuestionFile:
 
 @dataclass(frozen=True)
 class Data:
-    """All files of a data set; `stored` is the file of answers of data by id; texts above `max_tokens` are cut."""
+    """All files of a data set; `answer_table` holds the answers of data by id; texts above `max_tokens` are cut."""
 
     files: list[QuestionFile]
-    stored: Table | None
+    answer_table: Table | None
     max_tokens: int
 
     @cached_property
     def stored_rows(self) -> list[Row]:
         """The rows of the file of answers."""
-        return self.stored.rows if self.stored else []
+        return self.answer_table.rows if self.answer_table else []
 
     @cached_property
     def questions(self) -> list[Text]:
@@ -160,31 +170,41 @@ def read_data(
     path: Path, named: dict[str, Path | None], answers: Path | None, columns: tuple[str, str] | None, max_tokens: int
 ) -> Data:
     """Read the files of `audit`; a single file holds training questions, `named` ones are those of other splits."""
-    own: dict[str, Path | None] = {"train": path}
-    if path.is_dir():
-        own = {split: reader.find_split(path, split) for split in reader.SPLITS}
-    path_of = dict(own)
-    for split, file in named.items():
-        if file:
-            path_of[split] = file
     files: list[QuestionFile] = []
-    for split, file in path_of.items():
-        if file is not None:
-            table = read_named_table(file, columns)
-            layout = reader.find_layout(table)
-            has_pools = path.is_dir() and file == own[split] and layout == Layout.by_id
-            pools = reader.find_pools(path, split) if has_pools else None
-            pooled = None
-            if pools:
-                pooled = read_columns(pools, "qid", "candidate_ids")
-            files.append(QuestionFile(split, layout, table, pooled))
+    for split, (file, pools_path) in _files_of_splits(path, named).items():
+        table = read_named_table(file, columns)
+        layout = reader.find_layout(table)
+        pools_table = None
+        if pools_path is not None and layout == Layout.by_id:
+            pools_table = read_columns(pools_path, "qid", "candidate_ids")
+        files.append(QuestionFile(split, layout, table, pools_table))
     if not files:
         raise reader.missing_split(path, *reader.SPLITS)
-    stored = None
+    answer_table = None
     by_id = [question_file.table.path for question_file in files if question_file.layout == Layout.by_id]
     if by_id:
-        stored = read_columns(answers or reader.find_answers(by_id[0]), "aid", "answer")
-    return Data(files, stored, max_tokens)
+        answers_path = answers or reader.find_answers(by_id[0])  # all splits share the answers beside the first one
+        answer_table = read_columns(answers_path, "aid", "answer")
+    return Data(files, answer_table, max_tokens)
+
+
+def _files_of_splits(path: Path, named: dict[str, Path | None]) -> dict[str, tuple[Path, Path | None]]:
+    """Split -> its file of questions, and that of their pools, if it has any."""
+    files: dict[str, tuple[Path, Path | None]] = {}
+    for split in reader.SPLITS:
+        own_file = None
+        if path.is_dir():
+            own_file = reader.find_split(path, split)
+        elif split == "train":
+            own_file = path
+        file = named.get(split) or own_file
+        if file is None:
+            continue
+        pools_path = None
+        if path.is_dir() and file == own_file:  # the folder's pools are those of its own questions
+            pools_path = reader.find_pools(path, split)
+        files[split] = (file, pools_path)
+    return files
 
 
 def right_ids(row: Row) -> list[str]:

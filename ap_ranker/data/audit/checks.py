@@ -150,7 +150,7 @@ def _texts_of_row(row: Row, *, needs_question: bool, needs_answer: bool) -> Iter
 
 def _ids(data: Data) -> Iterator[Fault]:
     """Ids that two rows share, and questions that share one."""
-    tables: list[tuple[Table | None, str, bool]] = [(data.stored, "aid", False), (data.stored, "id", False)]
+    tables: list[tuple[Table | None, str, bool]] = [(data.answer_table, "aid", False), (data.answer_table, "id", False)]
     for file in data.files:
         judged = file.layout == Layout.judged
         own = {Layout.by_id: "qid", Layout.pairs: "aid"}.get(file.layout, "")

@@ -202,6 +202,16 @@ def test_repeated_answer_under_two_ids(folder: Path) -> None:
     assert report.findings["repeated-answer"].examples[0]["found"] == "as refund, line 3"
 
 
+def test_pairs_of_one_record_are_questions_of_their_own(tmp_path: Path) -> None:
+    pairs = [
+        {"question": "Where is my parcel?", "answer": "Follow the link in our e-mail."},
+        {"question": "How do I get my money back?", "answer": REFUND},
+    ]
+    (tmp_path / "train.jsonl").write_text(json.dumps({"faq": pairs}))
+    (tmp_path / "dev.csv").write_text(f"question,answer\nHow do I get my money back?,{REFUND}\n")
+    assert audit(tmp_path, max_tokens=200).findings["leaked-question"].count == 1
+
+
 def test_stored_questions(folder: Path) -> None:
     """They are questions of train: an answer that has one is asked for, and a dev question may leak from it."""
     answers = folder / "by_id" / "answers.csv"
