@@ -30,11 +30,12 @@ def init(
 ) -> None:
     """Make a checkpoint that ranks as its pretrained encoder does, for documents to which there are no questions yet.
 
-    How rare words are is counted in the documents. Once there are questions, `ap-ranker train` makes a better one.
+    BM25's word frequencies are counted in the documents. Once there are questions, `ap-ranker train` makes a better
+    one.
     """
     from ap_ranker.training.resume_folder import ResumeFolder
 
-    ResumeFolder(output).check_output(resume=False, overwrite=overwrite)
+    ResumeFolder(output).check_output(resume=False, overwrite=overwrite)  # before PyTorch is imported, which takes long
     from ap_ranker.data.faq import have_questions
     from ap_ranker.documents import read_entries
     from ap_ranker.text.languages import check_language
@@ -46,13 +47,13 @@ def init(
         texts = [entry.text(match) for entry in entries]
         source = str(documents)
         wordings = [entry.questions for entry in entries]
-        stored = have_questions(entries)
+        has_stored_questions = have_questions(entries)
         write_untrained(
             output,
             texts,
             language,
             source=source,
-            stored=stored,
+            stored=has_stored_questions,
             options=reader.given,
             wordings=wordings,
             warn_of_cuts=True,
@@ -76,9 +77,7 @@ def models(name: Annotated[str | None, argument("A model's name; by default, lis
         families[spec.family].append(spec)
     for specs in families.values():
         for spec in sorted(specs, key=attrgetter("name")):
-            names = spec.paper.split(", ")
-            authors = f"{names[0].split(' & ')[0]} et al." if len(names) > 2 else names[0]
-            rows.append([spec.name, f"{authors} {spec.year}", spec.cached, f"{_parameters(spec):,}", spec.objective])
+            rows.append([spec.name, _citation(spec), spec.cached, f"{_parameters(spec):,}", spec.objective])
         rows.append(None)
     columns = (Column("name", no_wrap=True), "paper", "cached", numbers("parameters", no_wrap=True), "objective")
     console.table(columns, rows, title=f"{len(MODELS)} models")
@@ -87,6 +86,16 @@ def models(name: Annotated[str | None, argument("A model's name; by default, lis
         "Objective: the default of `ap-ranker train`.\n"
         "To see a model's options and its paper's recipe: ap-ranker models NAME. How good they are: docs/models.md"
     )
+
+
+def _citation(spec: ModelSpec) -> str:
+    """A model's paper, such as `Wang & Jiang 2017`; of more than two authors, the first one."""
+    authors_and_title = spec.paper.split(", ")
+    authors = authors_and_title[0]
+    if len(authors_and_title) > 2 and not authors.endswith(" et al."):
+        first_author, _, _ = authors.partition(" & ")
+        authors = f"{first_author} et al."
+    return f"{authors} {spec.year}"
 
 
 def _print_one(spec: ModelSpec) -> None:
@@ -101,8 +110,11 @@ def _print_one(spec: ModelSpec) -> None:
         "parameters": f"{_parameters(spec):,} at default size, without the word vectors",
         "objective": spec.objective,
     }
-    theirs = ", ".join(f"{name} {value}" for name, value in asdict(spec.recipe).items())
-    facts |= {"paper's recipe": theirs} if objective.needs_gradient else {"training": objective.training}
+    if objective.needs_gradient:
+        paper_recipe = [f"{name} {value}" for name, value in asdict(spec.recipe).items()]
+        facts["paper's recipe"] = ", ".join(paper_recipe)
+    else:
+        facts["training"] = objective.training
     console.print(f"[bold]{spec.name}[/]")
     for title, text in facts.items():
         console.say(f"  {title:18} {text}")
@@ -120,11 +132,12 @@ def _print_one(spec: ModelSpec) -> None:
 
 
 def _parameters(spec: ModelSpec) -> int:
+    """The number of a model's parameters at the size that `ap-ranker models` tells: of 10,000 words."""
     from ap_ranker.models.registry import build_model, count_parameters
     from ap_ranker.models.spec import Inputs
 
     words = [f"word{number}" for number in range(9_998)]
-    inputs = Inputs(["[PAD]", "[UNK]", *words], 100, 200)
+    inputs = Inputs(["[PAD]", "[UNK]", *words], embedding_size=100, max_tokens=200)
     return count_parameters(build_model(spec.name, inputs, {}))
 
 

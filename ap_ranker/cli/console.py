@@ -85,13 +85,14 @@ errors = Console(stderr=True)
 def describe(parts: Mapping[str, Dataset]) -> None:
     """Print what data sets hold, by their titles, and what was left out or merged."""
     for title, data in parts.items():
-        asked = f"{title}: {len(data.answerable):,} questions, {data.pairs:,} right answers among"
-        console.say(f"{asked} {len(data.answers):,} ({data.name})")
+        n_questions = f"{len(data.answerable):,} questions"
+        n_right = f"{data.pairs:,} right answers among {len(data.answers):,}"
+        console.say(f"{title}: {n_questions}, {n_right} ({data.name})")
         for reason, count in data.notes.items():
             console.say(f"  {count:,} {reason}")
-        without = len(data.questions) - len(data.answerable)
-        if without:
-            console.say(f"  {without:,} questions without a right answer left out")
+        n_without = len(data.questions) - len(data.answerable)
+        if n_without:
+            console.say(f"  {n_without:,} questions without a right answer left out")
 
 
 def numbers(title: str, **options: Any) -> Column:
@@ -105,7 +106,7 @@ def minute(time: datetime) -> str:
 
 
 def cells(title: str, values: Iterable[float], form: str = ".3f") -> list[str]:
-    """A table's row of a title and numbers."""
+    """The cells of a table's row: a title, and numbers."""
     return [title, *(format(value, form) for value in values)]
 
 
@@ -115,21 +116,24 @@ class ProgressBars(AbstractContextManager["ProgressBars"]):
     def __init__(self) -> None:
         self._console = Console(stderr=True, quiet=console.quiet)
         self._bar: Progress | None = None
+        self._step = ""  # that the bar shows
 
     def __exit__(self, *_: object) -> None:
         self._end()
 
     def update(self, step: str, done: int, total: int) -> None:
-        """Show the number of items done; the bar disappears when all are."""
-        if done >= total:
+        """Show the number of items of a step that are done; the bar disappears when all are, or another step begins."""
+        if done >= total or step != self._step:
             self._end()
+        if done >= total:
             return
         if self._bar is None:
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
             self._bar = Progress(*columns, console=self._console, transient=True)
             self._bar.add_task(step, total=total)
             self._bar.start()
-        self._bar.update(self._bar.task_ids[0], completed=done)
+            self._step = step
+        self._bar.update(self._bar.task_ids[0], completed=done, total=total)
 
     def _end(self) -> None:
         if self._bar is not None:

@@ -69,6 +69,7 @@ COMMANDS = {
 }
 """Group -> its commands, in the order of `--help`; the first are those that most people need."""
 
+# Typer knows no groups of options, which `takes_groups` gives it one by one.
 for group, commands in COMMANDS.items():
     for command in commands:
         app.command(command.__name__, rich_help_panel=group)(takes_groups(command))
@@ -79,8 +80,8 @@ for owners_command in (owner.gaps, owner.report, owner.changes, owner.keys):
 owner_app.add_typer(feedback, name="feedback", help="What visitors said of answers.")
 app.add_typer(owner_app, name="owner", rich_help_panel="The owner of a FAQ", help="What users ask, say and lack.")
 
-EARLIER_NAMES = {name: name for name in ("gaps", "report", "changes", "feedback")} | {"owners": "keys"}
-"""What a command was called in the release before -> its name in the group `owner`."""
+EARLIER_NAMES = {"gaps": "gaps", "report": "report", "changes": "changes", "feedback": "feedback", "owners": "keys"}
+"""The name of a command in the release before -> its name in the group `owner`."""
 
 
 def _refuse_earlier_name(context: typer.Context) -> None:
@@ -113,6 +114,6 @@ def main() -> None:
     logging.getLogger("ap_ranker").setLevel(logging.INFO)  # such as what training left out
     with report_user_errors():
         code = app(standalone_mode=False)
-        if code == STOPPED:  # Typer's result of Ctrl+C
+        if code == STOPPED:  # Typer has caught Ctrl+C, which is reported here as any other end
             raise KeyboardInterrupt
     sys.exit(code if isinstance(code, int) else 0)

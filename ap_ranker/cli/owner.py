@@ -54,6 +54,7 @@ def gaps(
         if setup.documents:
             entries = setup.documents.entries
         remaining, faq_questions = open_questions(unanswered, entries, match=setup.match, wordings=setup.wordings)
+        # The last groups are of all questions; those before, of some, are for a page that shows something at once.
         *_, groups = GapFinder(search).find(remaining, faq_questions)
     in_faq = f"{len(unanswered) - len(remaining):,} of them in the FAQ by now"
     console.say(f"{len(unanswered):,} different questions without an answer that helped, {in_faq}.")
@@ -87,7 +88,7 @@ def changes(
         option("A new CSV file, yours alone to read, for the FAQ with all changes; the FAQ's own file stays as it is."),
     ] = None,
     clear: Annotated[
-        bool, option("Delete all changes, once the FAQ's own file has them; refused before.", "--clear")
+        bool, option("Delete all changes. It is refused while the FAQ's own file lacks any of them.", "--clear")
     ] = False,
 ) -> None:
     """List the changes of the owner's page, write the FAQ with all of them into a new file, or begin anew."""
@@ -123,8 +124,11 @@ def changes(
 
 
 def _described(change: Change) -> str:
+    """The question of the entry, or the beginning of its answer, and the wordings that are added or removed."""
+    from ap_ranker.web.changes import Action
+
     lines = [change.of or change.question or change.answer[:80]]
-    if change.action in ("add wordings", "remove wordings"):
+    if change.action in (Action.add_wordings, Action.remove_wordings):
         lines += [f"• {wording}" for wording in change.wordings]
     return "\n".join(lines)
 
@@ -173,12 +177,17 @@ def keys(
     remove: Annotated[str | None, option("End the key of somebody, and their sessions.", metavar="NAME")] = None,
     add: Annotated[str | None, option("Make a key for somebody of this name, shown once.", metavar="NAME")] = None,
 ) -> None:
-    """List who may log in to the owner's page with a key of their own, after somebody was removed or added."""
+    """Remove or add somebody who may log in to the owner's page with a key of their own, and list all who may."""
     require_server()
     from ap_ranker.web.database import in_utc, open_database, open_existing, place_of
-    from ap_ranker.web.owner.sessions import add_owner, owners_keys, remove_owner
+    from ap_ranker.web.owner.sessions import add_owner, check_owner_name, owners_keys, remove_owner
 
-    website = open_database(place_of(database, faq_or_database)) if add else open_existing(database, faq_or_database)
+    if add is not None:
+        check_owner_name(add)
+    if add is not None and remove is None:  # nobody can be removed from a database that is not there
+        website = open_database(place_of(database, faq_or_database))
+    else:
+        website = open_existing(database, faq_or_database)
     if remove is not None:
         remove_owner(website, remove)
     if add is not None:

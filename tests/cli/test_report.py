@@ -137,3 +137,16 @@ def test_an_owner_before_the_first_start(tmp_path: Path, monkeypatch: pytest.Mon
     assert [one.owner for one in owners_keys(open_database(tmp_path / "FAQ.db"))] == ["Anna"]
     with pytest.raises(InputError):
         run("owner", "keys", tmp_path / "none.csv", "--add", "Anna")
+
+
+@pytest.mark.parametrize("wrong", [("--remove", "Bo", "--add", "Anna"), ("--add", ""), ("--add", "Anna\n")])
+def test_no_database_is_made_where_nothing_can_be_done(
+    wrong: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AP_RANKER_DATABASE", raising=False)
+    (tmp_path / "FAQ.csv").write_text(FAQ)
+    for place in (("FAQ.csv",), ("--database", "mistyped.db")):
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(InputError):
+            run("owner", "keys", *place, *wrong)
+    assert [path.name for path in tmp_path.iterdir()] == ["FAQ.csv"]

@@ -68,11 +68,16 @@ def owners_keys(database: Database) -> list[OwnerKey]:
         return [OwnerKey(*row) for row in connection.execute(query)]
 
 
-def add_owner(database: Database, name: str) -> str:
-    """Add an owner, whose new key is returned; InputError for a name that is empty, too long, or somebody's already."""
+def check_owner_name(name: str) -> None:
+    """Raise an `InputError` for a name that is empty or too long, or has characters that nobody can type again."""
     if not stripped(name) or clean_question(name) != name:
         expected = "Expected a short name of an owner, without control characters and superfluous spaces"
         raise InputError(f"{expected}, found {one_line(repr(name), 80)}.")
+
+
+def add_owner(database: Database, name: str) -> str:
+    """Add an owner, whose new key is returned; InputError for a name that is unusable, or somebody's already."""
+    check_owner_name(name)
     key = secrets.token_hex(16)
     with database.writing("owners") as connection:
         names = connection.scalars(select(owners.c.name))
