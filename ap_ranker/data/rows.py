@@ -263,7 +263,7 @@ def named_rows(
             expected = f"expected {len(header.columns)} texts ({header.listed}), found {len(values)}"
             raise InputError(f"{place_of(number)}: {expected}.{advice}")
         fields = header.fields(values)
-        if n_before and header.is_repeated_in(fields):  # as the first row, it may be an entry: no rows end above it
+        if n_before and header.is_repeated_in(fields):  # right below the names, it may be an entry
             logger.info("%s: left out: the names of the columns again (%s).", place_of(number), header.listed)
         else:
             yield place_of(number), fields

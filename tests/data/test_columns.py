@@ -145,10 +145,11 @@ def test_one_of_two_columns_is_known(tmp_path: Path, header: str) -> None:
     assert (entry.question, entry.answer) == ("<Question>", "<reply>")
 
 
-def test_a_later_record_has_the_answer(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text('{"question": "q", "x": "t"}\n{"question": "q", "x": "t", "answer": "a"}\n')
-    with refused("answer"):
-        read_faq(tmp_path / "a.jsonl")
+def test_a_later_record_has_the_answer(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The first one is left out, as of other files, and a notice names it."""
+    (tmp_path / "a.jsonl").write_text('{"question": "q", "x": "t"}\n{"question": "r", "x": "t", "answer": "a"}\n')
+    assert [(entry.question, entry.answer) for entry in read_faq(tmp_path / "a.jsonl")] == [("r", "a")]
+    assert not absent("a.jsonl, line 1 … 'q'", caplog.text)
 
 
 def test_answers_with_another_column_stay_answers(tmp_path: Path) -> None:
@@ -192,10 +193,10 @@ def test_columns_that_only_later_records_have(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     records = [
         {"question": "Where?", "answer": "Here."},
-        {"question": "When?", "answer": "Now.", "Question 2": "At which time?", "synonyms": ["What time?"]},
+        {"question": "When?", "answer": "Now.", "Question 2": "At which time?", "variants": ["What time?"]},
     ]
     path.write_text("\n".join(map(json.dumps, records)))
-    assert read_table(path).columns == ("question", "answer", "Question 2", "synonyms")
+    assert read_table(path).columns == ("question", "answer", "Question 2", "variants")
     assert [entry.wordings for entry in read_faq(path)] == [(), ("At which time?", "What time?")]
 
 

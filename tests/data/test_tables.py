@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import absent, refused
 
+from ap_ranker.data.rows import stripped
 from ap_ranker.data.tables import read_table
 from ap_ranker.documents import read_documents
 from ap_ranker.files import csv_text
@@ -200,7 +201,9 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1
 
 @given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=5))
 def test_what_is_written_is_read(pairs: list[tuple[str, str]]) -> None:
-    pairs = [pair for pair in pairs if any(map(str.strip, pair))] or [("q", "a")]  # rows of white space are blank
+    pairs = [pair for pair in pairs if any(map(stripped, pair))] or [
+        ("q", "a")
+    ]  # rows without visible characters are blank
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data.csv"
         path.write_text(csv_text(["question", "answer"], pairs), encoding="utf-8", newline="")
@@ -286,7 +289,9 @@ MARKED = st.lists(st.sampled_from(['"', '"', "a", "\t", "\n"]), min_size=1, max_
 def test_what_another_program_writes_as_tsv(quoting: int, pairs: list[tuple[str, str]]) -> None:
     """Unless a text has a tab and a line break so that each line looks like a row."""
     pairs = [tuple(text.replace("\r", "\n").replace("\t", " ") for text in pair) for pair in pairs]
-    pairs = [pair for pair in pairs if any(map(str.strip, pair))] or [("q", "a")]  # rows of white space are blank
+    pairs = [pair for pair in pairs if any(map(stripped, pair))] or [
+        ("q", "a")
+    ]  # rows without visible characters are blank
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.tsv"
         with path.open("w", encoding="utf-8", newline="") as file:
