@@ -207,7 +207,7 @@ def test_pairs_of_one_record_are_questions_of_their_own(tmp_path: Path) -> None:
         {"question": "Where is my parcel?", "answer": "Follow the link in our e-mail."},
         {"question": "How do I get my money back?", "answer": REFUND},
     ]
-    (tmp_path / "train.jsonl").write_text(json.dumps({"faq": pairs}))
+    (tmp_path / "train.jsonl").write_text(json.dumps({"entries": pairs}))
     (tmp_path / "dev.csv").write_text(f"question,answer\nHow do I get my money back?,{REFUND}\n")
     assert audit(tmp_path, max_tokens=200).findings["leaked-question"].count == 1
 
