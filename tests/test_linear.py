@@ -132,7 +132,7 @@ def encoded(text: str) -> bytes:
 
 
 def of_table(kind: str) -> Reader:
-    return refusing(lambda text: list(tables._read_delimited(encoded(text), Path(f"faq.{kind}"))))
+    return refusing(lambda text: list(tables.FORMATS[f".{kind}"](encoded(text), Path(f"faq.{kind}"), None)))
 
 
 def of_synonyms(text: str) -> Any:
