@@ -17,35 +17,37 @@ class RecognizedAnswers:
     """Recognizes documents among the answers of a data set by their texts; `found_any` says whether any was."""
 
     def __init__(self, dataset: Dataset) -> None:
-        self._answers = dataset.answers
-        self._ids_of: defaultdict[str, list[str]] = defaultdict(list)
-        for answer in dataset.answers:
-            self._ids_of[normalized(answer.text)].append(answer.id)
-        self._known = {answer.id for answer in dataset.answers}
+        self._rows_of: defaultdict[str, list[int]] = defaultdict(list)  # text -> the answers with it
+        for row, answer in enumerate(dataset.answers):
+            self._rows_of[normalized(answer.text)].append(row)
         self.found_any = False
 
     def right(self, documents: Sequence[Document], question: Question) -> NDArray[np.bool_]:
-        """Whether each document that is no copy of one before is a right answer to a question."""
-        right = {self._answers[row].id for row in question.positives}
-        ids = self._ids(documents, right)
-        self.found_any |= not self._known.isdisjoint(ids)
-        return np.array([answer_id in right for answer_id in ids], dtype=bool)
-
-    def _ids(self, documents: Sequence[Document], right: Container[str]) -> list[str]:
-        """The ids of the answers that documents are, in order: of equal answers first the right ones, none twice."""
-        ids: dict[str, None] = {}
+        """(N,) for each document, whether it is a right answer to a question; a copy of an earlier one is not."""
+        right = set(question.positives)
+        taken: set[int] = set()
+        is_right = np.zeros(len(documents), dtype=bool)
         for rank, document in enumerate(documents):
-            left = [answer_id for answer_id in self._ids_of_equal(document) if answer_id not in ids]
-            right_ones = [answer_id for answer_id in left if answer_id in right]
-            candidates = [*right_ones, *left, f"document {rank}"]
-            ids[candidates[0]] = None
-        return list(ids)
+            row = self._recognize(document, right, taken)
+            if row is not None:
+                self.found_any = True
+                taken.add(row)
+                is_right[rank] = row in right
+        return is_right
 
-    def _ids_of_equal(self, document: Document) -> Sequence[str]:
-        """The ids of the answers with the text of a document; none if it is no answer."""
+    def _recognize(self, document: Document, right: Container[int], taken: Container[int]) -> int | None:
+        """The answer that a document is: of equal answers first a right one, and none that is taken."""
+        left = [row for row in self._equal_answers(document) if row not in taken]
+        for row in left:
+            if row in right:
+                return row
+        return left[0] if left else None
+
+    def _equal_answers(self, document: Document) -> Sequence[int]:
+        """The answers with the text of a document; none if it is no answer."""
         for form in _forms(document):
-            if form in self._ids_of:  # asked first: a `defaultdict` would keep it
-                return self._ids_of[form]
+            if form in self._rows_of:  # asked first: a `defaultdict` would keep it
+                return self._rows_of[form]
         return ()
 
 

@@ -13,7 +13,7 @@ from haystack import Document
 from pydantic import BaseModel, create_model
 from starlette.responses import JSONResponse
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, did_you_mean
 from ap_ranker.safe_open import parse_yaml, read_yaml_text
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.default_pipelines import BY_MEANING, BY_WORDS
@@ -27,19 +27,20 @@ COLUMNS = ("question", "answer")
 
 Sockets = Mapping[str, Sequence[tuple[str, str]]]  # name of a declared input -> the components and sockets that take it
 
-
 THREADS = 16
 """Number of pipelines that run at once: apart from the page's searches, since one may wait for a language model."""
 
 
 def add_pipeline(app: FastAPI, search: DeclaredPipeline, *, text: Any, columns: Iterable[str], failed: str) -> set[str]:
-    """Add the pipeline's route to the application; returns its path, or both of a default pipeline.
+    """Add the pipeline's route to the application.
 
-    A request has the inputs that the pipeline's file declares, the answer has the pipeline's `result`.
-        text: the type of inputs that are a text, with its limits.
-        columns: of the documents' meta, returned in addition to `COLUMNS`.
-        failed: what the client reads if a search fails.
-    Inputs that no JSON can hold raise InputError.
+    A request has the inputs that the pipeline's file declares; the response has the pipeline's `result`.
+
+    :param text: The type of the inputs that are a text, with its limits.
+    :param columns: Columns of the documents' meta that the result has in addition to `COLUMNS`.
+    :param failed: What the client reads if a search fails.
+    :returns: The path of the route; of a default pipeline, two paths.
+    :raises InputError: The pipeline does not have a declared input, or JSON cannot hold one.
     """
     declared = parse_yaml(read_yaml_text(search.path), search.path)
     targets = (declared.get("outputs") or {}).values()
@@ -55,7 +56,7 @@ def add_pipeline(app: FastAPI, search: DeclaredPipeline, *, text: Any, columns: 
                 data[component][socket] = getattr(request, name)
         values = request.model_dump(exclude_unset=True).values()
         texts = [value for value in values if isinstance(value, str)]
-        question = max(texts, key=len, default="")
+        question = max(texts, key=len, default="")  # others, such as the name of a language, are shorter
         with failing_as(failed, Failure.search), report_store_errors(search.path, search.place, question):
             result = search.pipeline.run(dict(data), include_outputs_from=output_components)
         return JSONResponse(jsonable_encoder({"result": _public(result, public_columns)}))
@@ -75,22 +76,31 @@ def add_pipeline(app: FastAPI, search: DeclaredPipeline, *, text: Any, columns: 
 
 def _inputs(search: DeclaredPipeline, declared: Mapping[str, Any], text: Any) -> tuple[Sockets, type[BaseModel]]:
     """Where each declared input goes, and the model of a request."""
-    sockets = search.pipeline.inputs(True)
+    descriptions: dict[str, dict[str, Any]] = {}
+    for component, sockets in search.pipeline.inputs(include_components_with_connected_inputs=True).items():
+        for socket, description in sockets.items():
+            descriptions[f"{component}.{socket}"] = description
     inputs = {}
     types = {}
+    for name, targets in declared.items():
+        paths = targets if isinstance(targets, list) else [targets]
+        unknown = [str(path) for path in paths if str(path) not in descriptions]
+        if unknown or not paths:
+            suggestion = did_you_mean(unknown[0], descriptions) if unknown else ""
+            raise InputError(
+                f"{search.path}: expected the input {safe_line(repr(name))} to be one of the pipeline, as "
+                f"component.socket, or a list of such, found {safe_line(str(targets))}.{suggestion}"
+            )
+        inputs[name] = [_component_and_socket(path) for path in paths]
+        kind = descriptions[paths[0]]["type"]  # one value goes to all sockets, so that they take the same type
+        if kind in (str, str | None):
+            kind = text
+        is_mandatory = any(descriptions[path]["is_mandatory"] for path in paths)
+        types[name] = (kind, ...) if is_mandatory else (kind | None, None)
     try:
-        for name, targets in declared.items():
-            paths = targets if isinstance(targets, list) else [targets]
-            inputs[name] = [_component_and_socket(path) for path in paths]
-            descriptions = [sockets[component][socket] for component, socket in inputs[name]]
-            kind = descriptions[0]["type"]
-            if kind in (str, str | None):
-                kind = text
-            is_mandatory = any(description["is_mandatory"] for description in descriptions)
-            types[name] = (kind, ...) if is_mandatory else (kind | None, None)
         return inputs, create_model("PipelineRequest", **types)  # type: ignore[call-overload]
     except Exception as error:  # pydantic raises any type
-        expected = "expected inputs of the pipeline, of types that JSON can hold"
+        expected = "expected inputs with names and types that JSON can hold"
         raise InputError(f"{search.path}: {expected} ({safe_line(repr(error))}).") from error
 
 

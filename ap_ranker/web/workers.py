@@ -2,8 +2,8 @@
 
 The threads of one process hardly search side by side: a search is half Python, of which one thread runs at a time. The
 server's own process speaks HTTP and hands each search to a process that is free, together with those that wait: their
-questions are encoded together. With 16 of them a search takes a fifth less time, so this is no pool of the standard
-library, which hands over one job at a time.
+questions are encoded together. With 16 questions at once a search takes a fifth less time, so this is no pool of the
+standard library, which hands over one job at a time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import multiprocessing
 import signal
 import sys
 import threading
-import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
@@ -44,12 +43,13 @@ from ap_ranker.web.served_search import ServedNow, ServedSearch
 logger = logging.getLogger(__name__)
 
 FAILED = "a search process failed; its traceback is above"
+CLOSED = "Expected search processes, found that the server is about to end."
 ENDED = "a search process ended, perhaps for lack of memory; another one takes its place"
 OVERDUE = "a search process took too long, and was ended; another one takes its place"
 NOT_SEARCHED = "no search process was free in time"
 
 RETRY_SECONDS = 5.0
-"""Between two attempts to start a process in place of one that has ended."""
+"""Seconds before another process is started in place of one that ended before it could search."""
 
 OVERDUE_SECONDS = 60.0
 """Seconds after which a process that has not answered is ended.
@@ -61,14 +61,14 @@ HEARTBEAT_SECONDS = 15.0
 """Seconds after which a process without questions is asked what it searches with, and whether it is there."""
 
 
-class _Search(NamedTuple):
-    """What to search for, and how to present it, if at all."""
+class _SearchTask(NamedTuple):
+    """The limits of a search, and how to present what it finds, if at all."""
 
     limits: dict[str, float | None]
     presentation: Presentation | None
 
 
-Request = tuple[str, Any]  # a question, and a `_Search` or the document to explain
+Request = tuple[str, Any]  # a question, and a `_SearchTask` or the document to explain
 
 
 class _Job(NamedTuple):
@@ -92,22 +92,24 @@ class SearchWorkers:
         self._setup = setup
         self._jobs: deque[_Job] = deque()
         self._changed = threading.Condition()
-        self._closed = False
+        self._closed = threading.Event()
         self._processes: dict[int, BaseProcess] = {}
         self._replies: dict[int, _Reply] = {}  # the last of each process
         self._threads: list[threading.Thread] = []
-        starts: list[Future[None]] = []
+        first_starts: list[Future[None]] = []
         for number in range(count):  # they load at the same time
-            start: Future[None] = Future()
-            thread = threading.Thread(target=self._hand_out, args=(number, start), daemon=True)
-            starts.append(start)
+            first_start: Future[None] = Future()
+            thread = threading.Thread(target=self._keep_running, args=(number, first_start), daemon=True)
+            first_starts.append(first_start)
             self._threads.append(thread)
         for thread in self._threads:
             thread.start()
-        atexit.register(self.close)  # before multiprocessing waits for the processes
+        # What was registered last is called first: this, and then multiprocessing's own function, which would wait for
+        # ever for processes that leave SIGTERM to the server.
+        atexit.register(self.close)
         try:
-            for start in starts:
-                start.result()
+            for first_start in first_starts:
+                first_start.result()
         except BaseException:
             self.close()
             raise
@@ -115,8 +117,8 @@ class SearchWorkers:
     def close(self) -> None:
         """End the processes; requests that wait fail."""
         with self._changed:
-            self._closed = True
-            self._fail(self._jobs)
+            self._closed.set()
+            _fail(_begin(self._jobs), CLOSED)
             self._jobs.clear()
             self._changed.notify_all()
         for process in list(self._processes.values()):
@@ -127,11 +129,11 @@ class SearchWorkers:
 
     def answer(self, question: str, limits: Limits = NO_LIMITS) -> tuple[list[Document], Decision]:
         """As `DeclaredPipeline.answer`, but for vectors and blobs of the documents."""
-        return self._ask((question, _Search(dict(limits), None)))
+        return self._ask((question, _SearchTask(dict(limits), None)))
 
     def answer_presented(self, question: str, limits: Limits, presentation: Presentation) -> PresentedSearch:
         """As `answer`, with what visitors see of it."""
-        return self._ask((question, _Search(dict(limits), presentation)))
+        return self._ask((question, _SearchTask(dict(limits), presentation)))
 
     def explain(self, question: str, document: Document) -> tuple[str, str, Explanation]:
         """As `DeclaredPipeline.explain`."""
@@ -157,8 +159,8 @@ class SearchWorkers:
     def _ask(self, request: Request) -> Any:
         job = _Job(request, Future())
         with self._changed:
-            if self._closed:
-                raise InputError("Expected search processes, found that the server is about to end.")
+            if self._closed.is_set():
+                raise InputError(CLOSED)
             self._jobs.append(job)
             self._changed.notify()
         try:
@@ -167,44 +169,64 @@ class SearchWorkers:
             job.answer.cancel()  # nobody waits for it: if no process has it yet, none will
             raise InputError(f"{self._setup.pipeline}: {NOT_SEARCHED}.") from None
 
-    def _hand_out(self, number: int, start: Future[None]) -> None:
+    def _keep_running(self, number: int, first_start: Future[None]) -> None:
         """Let a process answer, and another one in its place if it ends, until all end.
 
-        `start` tells whether the first one can search.
+        `first_start` tells whether the first one can search.
         """
-        while not self._closed:
-            jobs: list[_Job] = []
+        while not self._closed.is_set():
+            can_search = False
             try:
-                with self._process(number) as pipe:
-                    self._replies[number] = _receive(pipe)
-                    if not start.done():
-                        start.set_result(None)
-                    while not self._closed:
-                        jobs = self._next()
-                        if not self._processes[number].is_alive():  # it ended before: the next one searches
-                            self._put_back(jobs)
-                            jobs = []
-                            raise EOFError
-                        jobs = [job for job in jobs if job.answer.set_running_or_notify_cancel()]
-                        reply = self._exchange(pipe, jobs)
-                        self._replies[number] = reply
-                        _set_answers(jobs, reply.answers)
-            except (OSError, EOFError, InputError) as error:
-                self._fail(jobs)
-                reason = error if isinstance(error, InputError) else self._ended()
-                if not start.done():
-                    start.set_exception(reason)
+                with self._process(number) as (process, pipe):
+                    self._replies[number] = _receive(pipe)  # without answers: it is ready
+                    can_search = True
+                    if not first_start.done():
+                        first_start.set_result(None)
+                    while not self._closed.is_set():
+                        self._hand_out(number, process, pipe)
+            except Exception as error:  # of any type: without this thread, no process would take the place of this one
+                reason = self._reason(error)
+                if not first_start.done():
+                    first_start.set_exception(reason)
                     return
-                if not self._closed:
+                if not self._closed.is_set():
                     logger.error("%s", reason)
-                    could_not_start = reason is error and not jobs
-                    time.sleep(RETRY_SECONDS if could_not_start else 0)
+                if not can_search:  # nor would another one, perhaps
+                    self._closed.wait(RETRY_SECONDS)
+
+    def _hand_out(self, number: int, process: BaseProcess, pipe: Connection) -> None:
+        """Wait for jobs, and let a process do its share of them; without any, see whether it is there."""
+        jobs = self._next()
+        if not process.is_alive():  # it ended while it had nothing to do: another one does them
+            self._put_back(jobs)
+            raise EOFError
+        begun = _begin(jobs)
+        try:
+            reply = self._exchange(pipe, begun)
+        except Exception as error:
+            reason = self._reason(error)
+            _fail(begun, str(reason))
+            raise reason from error
+        self._replies[number] = reply
+        _set_answers(begun, reply.answers)
+
+    def _reason(self, error: Exception) -> InputError:
+        """What is said of a process that had to end, or of one that could not start."""
+        if isinstance(error, InputError):
+            return error
+        if isinstance(error, OSError | EOFError):
+            return InputError(f"{self._setup.pipeline}: {ENDED}.")
+        logger.error("%s: %s.", self._setup.pipeline, FAILED, exc_info=error)
+        return InputError(f"{self._setup.pipeline}: {FAILED}.")
 
     def _put_back(self, jobs: Sequence[_Job]) -> None:
-        """Let another process have jobs, before all that came after them."""
+        """Let other processes have jobs, before all that came after them."""
         with self._changed:
-            self._jobs.extendleft(reversed(jobs))
-            self._changed.notify()
+            if self._closed.is_set():
+                _fail(_begin(jobs), CLOSED)
+            else:
+                self._jobs.extendleft(reversed(jobs))
+                self._changed.notify(len(jobs))
 
     def _exchange(self, pipe: Connection, jobs: Iterable[_Job]) -> _Reply:
         """Send the requests of jobs to a process; InputError if it has no reply in time."""
@@ -214,7 +236,7 @@ class SearchWorkers:
         return _receive(pipe)
 
     @contextmanager
-    def _process(self, number: int) -> Iterator[Connection]:
+    def _process(self, number: int) -> Iterator[tuple[BaseProcess, Connection]]:
         """Within, a process runs at the other end of the pipe."""
         if sys.platform == "linux":  # not by a fork of the server, which would copy locks that threads hold
             context = multiprocessing.get_context("forkserver")
@@ -222,31 +244,35 @@ class SearchWorkers:
         else:  # on macOS, the system's own libraries must not be forked
             context = multiprocessing.get_context("spawn")
         pipe, pipe_of_process = context.Pipe()
-        process = context.Process(target=_search, args=(self._setup, pipe_of_process), daemon=True)
-        self._processes[number] = process
-        process.start()
-        pipe_of_process.close()
-        try:
-            yield pipe
-        finally:
-            process.kill()
-            process.join()
-            pipe.close()
+        with pipe:
+            process = context.Process(target=_run, args=(self._setup, pipe_of_process), daemon=True)
+            with pipe_of_process:
+                process.start()
+            try:
+                self._processes[number] = process
+                if self._closed.is_set():  # `close` may have killed all processes just before this one was among them
+                    raise InputError(CLOSED)
+                yield process, pipe
+            finally:
+                process.kill()
+                process.join()
 
     def _next(self) -> list[_Job]:
         """Wait for jobs, and take a process' share of them; none at the end, nor after `HEARTBEAT_SECONDS` without."""
         with self._changed:
-            self._changed.wait_for(lambda: self._jobs or self._closed, HEARTBEAT_SECONDS)
+            self._changed.wait_for(lambda: self._jobs or self._closed.is_set(), HEARTBEAT_SECONDS)
             share = min(TOGETHER, -(-len(self._jobs) // self.count))
             return [self._jobs.popleft() for _ in range(share)]
 
-    def _ended(self) -> InputError:
-        return InputError(f"{self._setup.pipeline}: {ENDED}.")
 
-    def _fail(self, jobs: Iterable[_Job]) -> None:
-        for job in jobs:
-            if job.answer.running() or job.answer.set_running_or_notify_cancel():
-                job.answer.set_exception(self._ended())
+def _begin(jobs: Iterable[_Job]) -> list[_Job]:
+    """The jobs that somebody still waits for; from now on, nobody can cancel them."""
+    return [job for job in jobs if job.answer.set_running_or_notify_cancel()]
+
+
+def _fail(begun: Iterable[_Job], message: str) -> None:
+    for job in begun:
+        job.answer.set_exception(InputError(message))
 
 
 def _set_answers(jobs: Sequence[_Job], answers: Sequence[Any]) -> None:
@@ -268,7 +294,7 @@ def _receive(pipe: Connection) -> _Reply:
 # What runs in a search process.
 
 
-def _search(setup: SearchSetup, pipe: Connection) -> None:
+def _run(setup: SearchSetup, pipe: Connection) -> None:
     """Answer the requests that come through a pipe until it is closed."""
     # A terminal sends these to all processes; the server ends this one, once what was asked is answered.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -281,13 +307,13 @@ def _search(setup: SearchSetup, pipe: Connection) -> None:
         leave_what_lives()
         for name in ("ap_ranker.search.watch_search", "ap_ranker.data"):  # what these log, the server's process does
             logging.getLogger(name).setLevel(logging.CRITICAL)
-        SearchWatcher(search, setup)
+        SearchWatcher(search, setup)  # its thread goes on
         served = ServedNow(search)
-        served()
+        served()  # here, because the first description reads the checkpoint, which may fail
     except InputError as error:
         pipe.send(error)
         return
-    answers: list[Any] = []
+    answers: list[Any] = []  # none in the first reply, which says that this process can search
     while True:
         try:
             pipe.send(_Reply(answers=answers, cache=search.cache_info, served=served()))
@@ -303,7 +329,7 @@ def _answer(search: DeclaredPipeline, request: Request) -> Any:
     question, task = request
     try:
         with report_store_errors(search.path, search.place, question):
-            if not isinstance(task, _Search):
+            if not isinstance(task, _SearchTask):
                 return search.explain(question, task)
             documents, decision = search.answer(question, task.limits)
             small_documents = []
@@ -313,7 +339,7 @@ def _answer(search: DeclaredPipeline, request: Request) -> Any:
                 return small_documents, decision
             return task.presentation.of(question, small_documents, decision=decision)
     except InputError as error:
-        return InputError(str(error))
+        return InputError(str(error))  # one of another class may not come through the pipe as it was
     except Exception:
         logger.exception("%s: %s.", search.path, FAILED)
         return InputError(f"{search.path}: {FAILED}.")

@@ -10,20 +10,23 @@ from typing import Any
 import forked
 import pytest
 import yaml
-from conftest import ROOT, settings_of
+from conftest import ROOT, TEXTS, settings_of, write_checkpoint
 from haystack import Document
 from haystack.document_stores.errors import DuplicateDocumentError
 from haystack.document_stores.types import DuplicatePolicy
+from haystack.utils import ComponentDevice
 from refusals import absent, assert_refusal, refused
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
 from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.search.sync_store import MARK, IndexChanges, sync_documents
+from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 STORE = "haystack_integrations.document_stores.ap_ranker.bm25s.BM25SDocumentStore"
 WRITER = "haystack.components.writers.document_writer.DocumentWriter"
+EMBEDDER = "haystack_integrations.components.embedders.ap_ranker.document_embedder.APDocumentEmbedder"
 
 
 @pytest.fixture
@@ -97,6 +100,19 @@ def test_documents_of_others_stay() -> None:
     assert MARK not in store.filter_documents({"field": "id", "operator": "==", "value": others[0].id})[0].meta
 
 
+def test_what_is_only_embedded_anew_is_changed(tmp_path: Path) -> None:
+    """Passages of a section have one identity: one that is gone is not replaced by those that are embedded anew."""
+    model = write_checkpoint("qa-cnn", tmp_path / "qa-cnn")
+    device = ComponentDevice.from_str("cpu")
+    before, after = (APDocumentEmbedder(model=model, device=device, prefix=prefix) for prefix in ("", "passage: "))
+    section = {"title": "Parcels", "file_path": "post.md"}
+    passages = [Document(content=text, meta={"answer": text, **section}) for text in TEXTS[:3]]
+    store = BM25SDocumentStore()
+    assert sync_documents(store, passages, before) == IndexChanges(3, 0, 0, 0)
+    assert sync_documents(store, passages[:2], after) == IndexChanges(0, 2, 1, 0)
+    assert {document.meta["embedded_by"] for document in store.filter_documents()} == {after.embedded_by}
+
+
 class Interrupted(BM25SDocumentStore):
     """A store whose user loses patience after some writes and deletes."""
 
@@ -149,7 +165,7 @@ def test_a_list_with_a_document_twice_is_asked_for_again() -> None:
     assert sync_documents(store, documents(*"abc")) == IndexChanges(0, 0, 3, 3)
     assert store.count_documents() == 3
     store.bad = 100
-    with refused("five"):
+    with refused("twice … 5"):
         sync_documents(store, documents(*"abc"))
 
 
@@ -163,12 +179,19 @@ def test_what_cannot_last_is_refused(tmp_path: Path, pipeline: Callable[[str | N
     faq.write_text("question,answer\na,b\n")
     refusing("store", "index", faq, "--pipeline", pipeline(None))
     lasting = pipeline(str(tmp_path / "index"))
-    refusing("ElasticsearchFAQRetriever … --test", "index", faq, "--pipeline", lasting, "--test", faq)
+    for option, value in (
+        ("--test", faq),
+        ("--test", tmp_path / "nowhere"),
+        ("--part", "1/2"),
+        ("--language", "german"),
+    ):
+        refusing(f"{option} … BM25SDocumentStore", "index", faq, "--pipeline", lasting, option, value)
+    refusing("search.yaml … --back … BM25SDocumentStore", "index", "--pipeline", lasting, "--back")
     assert not (tmp_path / "index").exists()
     refusing("BM25SDocumentStore … none", "ask", "a", "--pipeline", pipeline(None))
 
 
-def test_other_pipelines_are_refused(tmp_path: Path) -> None:
+def test_other_pipelines_are_refused(tmp_path: Path, checkpoint: Path) -> None:
     faq, file = tmp_path / "faq.csv", tmp_path / "index.yaml"
     faq.write_text("question,answer\na,b\n")
     store = {"type": STORE, "init_parameters": {"path": str(tmp_path / "index")}}
@@ -182,6 +205,16 @@ def test_other_pipelines_are_refused(tmp_path: Path) -> None:
     refusing("store … none", "index", faq, "--pipeline", file)
     write({"cleaner": cleaner, "writer": writer}, [{"sender": "cleaner.documents", "receiver": "writer.documents"}])
     refusing("DocumentCleaner", "index", faq, "--pipeline", file)
+    assert not (tmp_path / "index").exists()
+    embedder = {"type": EMBEDDER, "init_parameters": {"model": str(checkpoint)}}
+    write(
+        {"first": embedder, "second": embedder, "writer": writer},
+        [
+            {"sender": "first.documents", "receiver": "second.documents"},
+            {"sender": "second.documents", "receiver": "writer.documents"},
+        ],
+    )
+    refusing("APDocumentEmbedder, APDocumentEmbedder", "index", faq, "--pipeline", file)
     assert not (tmp_path / "index").exists()
     write({"writer": writer}, [])
     assert "1 added" in invoke("index", faq, "--pipeline", file)

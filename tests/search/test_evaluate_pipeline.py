@@ -12,13 +12,16 @@ import pytest
 import yaml
 from command_line import run
 from conftest import ROOT, TEXTS, settings_of, write_checkpoint
+from haystack import Document
 from refusals import absent, refused
 
+from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.faq import Match
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.evaluate_pipeline import evaluate_pipeline
+from ap_ranker.search.recognized_answers import RecognizedAnswers
 
 ANSWERS = [f"All about the {word}." for word in ("parcel", "refund", "battery", "helmet", "brake", "lease")]
 
@@ -55,6 +58,20 @@ def test_what_is_not_fetched_is_a_miss(folder: Path) -> None:
     )
     assert half.measures == report.measures
     assert half.new is not None
+
+
+def test_a_document_that_is_no_answer_and_one_that_comes_twice() -> None:
+    answers = [Answer(name, text) for name, text in (("document 1", "On its way."), ("b", "Lost."), ("c", "lost."))]
+    recognized = RecognizedAnswers(Dataset("data", answers, []))
+    question = Question("1", "where is it", (0, 2))
+    assert recognized.right([Document(content="Nothing known.")], question).tolist() == [False]
+    assert not recognized.found_any
+    documents = [
+        Document(id=str(number), content=text)
+        for number, text in enumerate(["On its way.", "Nothing known.", "On its way.", "Lost.", "Lost.", "Lost."])
+    ]
+    assert recognized.right(documents, question).tolist() == [True, False, False, True, False, False]
+    assert recognized.found_any
 
 
 def test_all_that_is_fetched_is_ranked_as_by_the_checkpoint(folder: Path) -> None:

@@ -142,8 +142,16 @@ def test_a_bad_request_to_the_pipelines_route(client: TestClient, status: int, r
 def test_inputs_that_the_pipeline_does_not_take(tmp_path: Path, checkpoint: Path) -> None:
     declared = yaml.safe_load(write_pipeline(tmp_path, checkpoint).read_text())
     declared["inputs"] |= {"most": "search.top_k", "never": "search.nothing"}
+    inputs = dict(declared["inputs"])
     (tmp_path / "search.yaml").write_text(yaml.safe_dump(declared))
-    with pytest.raises(InputError, match=r"search\.yaml: expected inputs of the pipeline"):
+    with refused("search.yaml … never … search.nothing"):
+        client_of(filled(tmp_path / "search.yaml"))
+    for target in ("serch.top_k", ["search.top_k", "serch.top_k"]):
+        (tmp_path / "search.yaml").write_text(yaml.safe_dump(declared | {"inputs": {**inputs, "never": target}}))
+        with refused("search.yaml … never … serch.top_k … search.top_k"):
+            client_of(filled(tmp_path / "search.yaml"))
+    (tmp_path / "search.yaml").write_text(yaml.safe_dump(declared | {"inputs": {**inputs, "never": []}}))
+    with refused("search.yaml … never"):
         client_of(filled(tmp_path / "search.yaml"))
     del declared["inputs"]["never"]
     (tmp_path / "search.yaml").write_text(yaml.safe_dump(declared))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import asdict, replace
 from multiprocessing import active_children
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +19,18 @@ import psutil
 import pytest
 from conftest import TEXTS, write_faq
 from forked import served
+from haystack import Document
+from refusals import refused
 from searches import write_pipeline
 from starlette.testclient import TestClient
 
 from ap_ranker.data.faq import Match
-from ap_ranker.documents.watched_folder import WatchedFolder
+from ap_ranker.documents.watched_folder import Overlay, WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.setup import SearchSetup
+from ap_ranker.web import limits
+from ap_ranker.web import workers as workers_module
 from ap_ranker.web.app import build_app
 from ap_ranker.web.database import open_database
 from ap_ranker.web.judgements import Judgements
@@ -139,6 +146,73 @@ def test_a_process_that_is_killed_is_replaced(setup: SearchSetup) -> None:
         workers.close()
     with pytest.raises(InputError, match="about to end"):
         workers.answer("my parcel")
+
+
+def test_a_process_that_is_killed_while_it_loads_is_replaced_after_a_pause(
+    setup: SearchSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers_module, "RETRY_SECONDS", 3.0)
+    monkeypatch.setattr(limits, "ANSWER_SECONDS", 300.0)
+    with closing(SearchWorkers(setup, 1)) as workers, ThreadPoolExecutor(1) as users:
+        before = workers.answer("my parcel")
+        searching = workers._processes[0]
+        searching.kill()
+        searching.join()
+        asked = users.submit(workers.answer, "my parcel")
+        loading = next_process(workers, searching)
+        loading.kill()
+        killed = time.monotonic()
+        next_process(workers, loading)
+        assert time.monotonic() - killed > 2.5
+        assert asked.result() == before
+
+
+def test_the_server_ends_while_a_process_starts(setup: SearchSetup, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_starting, may_start, start = threading.Event(), threading.Event(), BaseProcess.start
+
+    def start_slowly(self: BaseProcess) -> None:
+        is_starting.set()
+        may_start.wait(60)
+        start(self)
+
+    workers = SearchWorkers(setup, 1)
+    searching = workers._processes[0]
+    monkeypatch.setattr(BaseProcess, "start", start_slowly)
+    searching.kill()
+    searching.join()
+    others = {*active_children()}
+    with ThreadPoolExecutor(2) as users:
+        asked = users.submit(workers.answer, "my parcel")
+        is_starting.wait(60)
+        closed = users.submit(workers.close)
+        with pytest.raises(InputError):
+            asked.result()
+        may_start.set()
+        closed.result()
+    assert {*active_children()} <= others
+
+
+def test_what_cannot_be_sent_to_a_process(setup: SearchSetup) -> None:
+    """It is refused at once, and the next question is answered."""
+    document = Document(content=TEXTS[1], meta={"lock": threading.Lock()})
+    with closing(SearchWorkers(setup, 1)) as workers:
+        with refused("search process … failed"):
+            workers.explain("my parcel", document)
+        assert workers.answer("my parcel")
+
+    overlay = Overlay(version=lambda: 0, lay=lambda entries: entries)
+    assert setup.documents is not None
+    documents = WatchedFolder(setup.documents.path, overlay=overlay)
+    documents.read()
+    with refused("search process … failed"):
+        SearchWorkers(replace(setup, documents=documents), 1)
+
+
+def next_process(workers: SearchWorkers, before: BaseProcess) -> BaseProcess:
+    """The process in place of one before."""
+    while workers._processes[0] is before:
+        time.sleep(0.05)
+    return workers._processes[0]
 
 
 def test_the_page_searches_in_processes(workers: SearchWorkers, alone: DeclaredPipeline, tmp_path: Path) -> None:

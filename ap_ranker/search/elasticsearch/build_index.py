@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
@@ -266,15 +265,11 @@ class _Builder:
         self._write(lock, missing, report_written)
         lock.check()
         self.cluster.write(self.index, [_deletion(document_id) for document_id in stale])
-        # A document that is deleted while another one of the same entry is written was replaced.
-        old_entries = Counter(stored[document_id].entry or "" for document_id in stale)
-        new_entries = Counter(map(entry_key, missing))
-        replaced = (new_entries & old_entries).total()
-        written_again = sum(document.id in stored for document in missing)
-        return IndexChanges(
-            added=len(missing) - written_again - replaced,
-            changed=replaced + written_again,
-            removed=len(stale) - replaced,
+        new = [document for document in missing if document.id not in stored]
+        return IndexChanges.count(
+            new=list(map(entry_key, new)),
+            written_again=len(missing) - len(new),
+            deleted=[stored[document_id].entry or "" for document_id in stale],
             unchanged=n_finished,
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from ap_ranker.ranking.verdict import WRONG_COSTS, Verdict
@@ -56,6 +58,23 @@ class IndexChanges:
     duplicates: int = 0
     place: str = ""
     comparison: IndexComparison | None = None
+
+    @classmethod
+    def count(
+        cls, *, new: Collection[str], written_again: int, deleted: Collection[str], unchanged: int
+    ) -> IndexChanges:
+        """The changes of a run that wrote and deleted documents.
+
+        `new` and `deleted` are the identities of their entries, of which several documents may have the same one, as
+        passages of one section: where a document of an entry was written and another one deleted, it was replaced.
+        """
+        replaced = (Counter(new) & Counter(deleted)).total()
+        return cls(
+            added=len(new) - replaced,
+            changed=replaced + written_again,
+            removed=len(deleted) - replaced,
+            unchanged=unchanged,
+        )
 
     @property
     def total(self) -> int:
