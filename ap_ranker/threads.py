@@ -1,4 +1,4 @@
-"""Async versions of blocking methods, the threads of torch, and the garbage of a process that goes on."""
+"""Async versions of blocking methods, threads that may hang and those of torch, and the garbage of a long process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import asyncio
 import functools
 import gc
 import os
+import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 Owner = TypeVar("Owner")
@@ -29,6 +31,23 @@ def in_thread(
     call_in_thread.__name__ += "_async"
     call_in_thread.__qualname__ += "_async"
     return call_in_thread
+
+
+def in_daemon_thread(work: Callable[..., Result], *arguments: Any) -> Future[Result]:
+    """Begin work in a thread that the end of the process does not wait for: it may hang for ever."""
+    future: Future[Result] = Future()
+    future.set_running_or_notify_cancel()  # from now on nobody can cancel it
+
+    def run() -> None:
+        try:
+            result = work(*arguments)
+        except BaseException as error:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
 
 
 def wait_without_spinning() -> None:

@@ -1,8 +1,8 @@
 """The database of a website: what visitors judge and ask, what the owner changes. A file of SQLite, or PostgreSQL.
 
-One schema serves both. A transaction that changes something begins with `Database.writing(name)`, which counts up the
-revision of that part first: this row is the lock that makes all writers of a part, also of other servers, wait for each
-other, and the number tells readers that something has changed.
+One schema serves both. A transaction that changes something begins with `Database.writing(part)`, which first adds 1 to
+the revision of that part, a row of a table. The lock on this row lets all writers of a part wait for each other, also
+those of other servers; the number tells readers that something has changed.
 
 What is deleted stays in the files of a database until they are written anew (`erase`). A transaction that deletes what
 visitors said notes that (`note_deletion`), and a server sees to it (`retention`).
@@ -16,7 +16,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -28,18 +28,18 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from ap_ranker.errors import InputError, extra_for, one_line
-from ap_ranker.files import file_version
 from ap_ranker.safe_open import require_file, what_is_at
+from ap_ranker.threads import in_daemon_thread
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 VERSION = 2
-"""Of the schema."""
+"""The version of the schema."""
 
 WAIT_SECONDS = 10
-"""For whoever else holds what is read or written, and for the server of PostgreSQL to accept a connection."""
+"""Maximum number of seconds to wait for a lock that somebody else holds, or for PostgreSQL to accept a connection."""
 
 ADVICE = "Mend that, or name another one with --database."
 
@@ -49,10 +49,10 @@ UNTIL_THEN = (
 )
 
 READER_SECONDS = 1.0
-"""That `erase` waits for whoever reads, while writers wait for it; then it is tried again later."""
+"""Maximum number of seconds that `erase` waits for readers: meanwhile writers wait for it. It is tried again later."""
 
 BRIEF_SECONDS = 1.0
-"""Maximum time that a visitor waits for what a request can do without (`Dispensable`)."""
+"""Maximum number of seconds that a visitor waits for what a request can do without (`Dispensable`)."""
 
 metadata = sa.MetaData()
 
@@ -74,13 +74,13 @@ NOT_ERASED = "not erased"
 """The name of the fact that is there from a deletion until `Database.erase`; its value differs after each deletion."""
 
 PROBE = "probe"
-"""The beginning of the names of facts that are written and deleted to see if PostgreSQL can forget deleted rows."""
+"""The beginning of the names of probes: facts that are deleted again, to see whether PostgreSQL frees deleted rows."""
 
 PROBE_ROWS = 60
-"""Number of these facts: all together, they are more than a page of PostgreSQL."""
+"""The number of probes: all together, they fill more than a page of PostgreSQL, which it frees as a whole."""
 
 PROBE_BYTES = 1000
-"""Size of the value of each."""
+"""The size of each probe's value."""
 
 revisions = sa.Table("ap_ranker_revisions", metadata, *_key(sa.String(40), "name"), *_columns(sa.BigInteger, "value"))
 """How often each part was changed."""
@@ -121,9 +121,10 @@ changes = sa.Table(
     sa.Column("id", sa.String(32), nullable=False, unique=True),
     *_columns(sa.BigInteger, "time"),
     *_columns(sa.String(20), "action"),
-    *_columns(sa.String(32), "undone"),
+    *_columns(sa.String(32), "undone"),  # the id of the change that this one undoes
     *_columns(sa.String(64), "entry"),
-    *_columns(sa.Text, "owner", "of", "question", "answer", "wordings"),  # a list in JSON
+    *_columns(sa.Text, "owner", "of", "question", "answer"),
+    *_columns(sa.Text, "wordings"),  # a list in JSON
 )
 """What the owner changed, in order; the fields are those of `changes.Change`."""
 
@@ -150,7 +151,7 @@ owners = sa.Table(
 sessions = sa.Table(
     "ap_ranker_sessions",
     metadata,
-    *_key(sa.String(64), "token"),  # a hash of the cookie's, with that of the key
+    *_key(sa.String(64), "token"),  # a hash of the cookie's token and the owner's key: a new key ends all sessions
     *_columns(sa.Text, "owner"),
     *_columns(sa.BigInteger, "ends"),
 )
@@ -167,7 +168,7 @@ quotas = sa.Table(
 """What each network has used of a day's quota; other days are forgotten."""
 
 PARTS: Final = ("judgements", "questions", "changes", "wordings", "owners", "sessions")
-"""What has a revision."""
+"""The parts that have a revision."""
 
 
 class Database:
@@ -176,7 +177,7 @@ class Database:
     def __init__(self, engine: sa.Engine, place: str) -> None:
         self.engine = engine
         self.place = place
-        self._file = file_version(Path(place))[:1]  # none of PostgreSQL
+        self._inode = _inode(place)
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
@@ -201,7 +202,10 @@ class Database:
     def upsert(
         self, connection: sa.Connection, table: sa.Table, row: Mapping[str, Any], keys: Sequence[str], **changed: Any
     ) -> None:
-        """Insert a row. If there is one with the same keys, change these columns of it instead, if any."""
+        """Insert a row. If there is one with the same keys, change these columns of it instead.
+
+        Without such columns, a row that conflicts with one in the table in any unique column is left out.
+        """
         dialect = postgresql if self.engine.dialect.name == "postgresql" else sqlite
         insert = dialect.insert(table).values(**row)
         if changed:
@@ -210,10 +214,15 @@ class Database:
             connection.execute(insert.on_conflict_do_nothing())
 
     def secret(self) -> bytes:
-        """What signs answers and hashes addresses; all servers of this database share it."""
+        """What signs answers and hashes addresses; all servers of this database share it. InputError without one."""
         with self.reading() as connection:
             secret = connection.scalar(sa.select(facts.c.value).where(facts.c.name == "secret"))
-        return bytes.fromhex(secret or "")
+        if not secret:  # an empty one would sign what anybody can sign
+            raise InputError(
+                f"{self.place}: expected the secret that signs answers in the table {facts.name}, found none. Delete "
+                "its row of that name, if there is one, and start the server again: it makes a new one."
+            )
+        return bytes.fromhex(secret)
 
     def note_deletion(self, connection: sa.Connection) -> None:
         """Note that what visitors said was deleted, as the last step of the transaction that has done so."""
@@ -261,21 +270,22 @@ class Database:
             raise InputError(f"{self.place}: expected that nobody reads for a moment, found a reader. {UNTIL_THEN}")
 
     def _vacuum_postgresql(self, connection: sa.Connection) -> None:
-        connection.exec_driver_sql(f"SET lock_timeout = '{READER_SECONDS}s'")  # until another connection sets it
+        connection.exec_driver_sql(f"SET lock_timeout = '{READER_SECONDS}s'")
         try:
+            # A deleted row stays in the file as long as some transaction of this database may see it, whatever that
+            # reads, and PostgreSQL does not say whether there is one: so rows are deleted, and the file is measured.
             rows = [{"name": f"{PROBE} {number}", "value": "x" * PROBE_BYTES} for number in range(PROBE_ROWS)]
             probes = facts.c.name.startswith(PROBE)
             connection.execute(sa.delete(facts).where(probes))  # of a server that was killed here
             connection.execute(sa.insert(facts), rows)
             connection.execute(sa.delete(facts).where(probes))
             connection.exec_driver_sql(f"VACUUM (FULL) {facts.name}")
-            # Deleted rows stay as long as any transaction of this database may see them, whatever it reads.
             size = connection.scalar(sa.select(sa.func.pg_relation_size(facts.name)))
             if size is None or size >= PROBE_ROWS * PROBE_BYTES:
                 problem = "expected no transaction that began before what was deleted, found one"
                 raise InputError(f"{self.place}: {problem}. {UNTIL_THEN}")
             connection.exec_driver_sql(f"VACUUM (FULL, ANALYZE) {', '.join(metadata.tables)}")
-        finally:
+        finally:  # the connection goes back to the pool
             connection.exec_driver_sql(f"SET lock_timeout = '{WAIT_SECONDS}s'")
 
     def close(self) -> None:
@@ -284,7 +294,7 @@ class Database:
 
     @contextmanager
     def _explained(self, expected: str, advice: str = ADVICE) -> Iterator[None]:
-        if self._file != file_version(Path(self.place))[:1]:  # what is written into a removed file is lost
+        if self._inode != _inode(self.place):  # what is written into a removed file is lost
             raise InputError(f"{self.place}: expected the file that was opened, found another or none. Start again.")
         try:
             yield
@@ -317,6 +327,14 @@ class Database:
             raise InputError(f"{expected}. Update ap-ranker, or name another one with --database.")
 
 
+def _inode(place: str) -> int | None:
+    """The number of a file, which another one in its place does not have; `None` without a file, as of PostgreSQL."""
+    try:
+        return Path(place).stat().st_ino
+    except OSError:
+        return None
+
+
 def _without_rows(error: SQLAlchemyError) -> object:
     """What went wrong, without what a message quotes of the rows that were written: visitors' words are in no log."""
     if not isinstance(error, DBAPIError):
@@ -328,7 +346,7 @@ def _without_rows(error: SQLAlchemyError) -> object:
 def _take_no_samples(connection: sa.Connection) -> None:
     """Keep texts out of the statistics of PostgreSQL, which would quote them in a table that no VACUUM of ours cleans.
 
-    A column that had them before loses them with a change of its type, to the same one.
+    What they have quoted already is deleted by a change of the column's type, also to the one that it has.
     """
     sampled = sa.text(
         "SELECT attname FROM pg_attribute WHERE attrelid = CAST(:name AS regclass) AND attnum > 0 "
@@ -347,12 +365,12 @@ class Dispensable:
     """Asks a database in threads of its own what a visitor's request can do without. Threads may share it.
 
     If the answer fails or takes longer than `BRIEF_SECONDS`, the request goes on, and a warning says so once until it
-    works again. Nothing is asked while an earlier answer is overdue: a server of PostgreSQL may hang for ever.
+    works again. A server of PostgreSQL may hang for ever: nothing is asked while an earlier answer is overdue, and the
+    process can end.
     """
 
     def __init__(self, consequence: str) -> None:
         self._consequence = consequence
-        self._threads = ThreadPoolExecutor(4, "dispensable")
         self._overdue: Future[Any] | None = None
         self._warned = False
 
@@ -360,12 +378,11 @@ class Dispensable:
         """What `work` returns; `None` if it raises InputError or is overdue."""
         if self._overdue is not None and not self._overdue.done():
             return None
-        future = self._threads.submit(work, *arguments)
+        future = in_daemon_thread(work, *arguments)
         try:
             result = future.result(BRIEF_SECONDS)
         except TimeoutError:
-            if not future.cancel():
-                self._overdue = future
+            self._overdue = future
             reason: object = f"The database has not answered within {BRIEF_SECONDS:g} seconds."
         except InputError as error:
             reason = error
@@ -389,7 +406,8 @@ def place_of(database: str | None, documents: Path | None = None) -> str:
         return database
     if database or documents is None:
         return str(Path(database or "ap-ranker.db").absolute())
-    place = documents.resolve() if documents.name in ("", "..") else documents.absolute()
+    has_name = documents.name not in ("", "..")  # as `.` and `..` have not
+    place = documents.absolute() if has_name else documents.resolve()
     name = place.name if what_is_at(place) == "a folder" else place.stem
     return str(place.parent / f"{name}.db")
 
@@ -402,13 +420,20 @@ def open_existing(database: str | None, documents: Path | None = None) -> Databa
     return open_database(place)
 
 
-@lru_cache(maxsize=8)
 def open_database(place: str | Path) -> Database:
     """Open the database at a path, of SQLite, or at the URL of PostgreSQL; it is created if it is not there.
 
-    A process that opens it again gets the same one. InputError says why it cannot be used.
+    A process that opens it again, by any path of its file, gets the same one. InputError says why it cannot be used.
     """
-    database = _postgresql(str(place)) if "://" in str(place) else _sqlite(Path(place))
+    if "://" in str(place):
+        return open_at(str(place))
+    return open_at(os.path.realpath(place))
+
+
+@lru_cache(maxsize=8)
+def open_at(place: str) -> Database:
+    """As `open_database`, at the whole path of a file itself, or at a URL."""
+    database = _postgresql(place) if "://" in place else _sqlite(Path(place))
     with database._explained("can be opened and written"):
         database._prepare()
     return database

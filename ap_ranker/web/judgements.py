@@ -1,4 +1,9 @@
-"""Visitors' judgements of answers: evidence, not truth. None ranks, and only the owner sees them."""
+"""Visitors' judgements of answers: evidence, not truth. None changes a score.
+
+The owner reads them: with the gaps of the FAQ, in the report on usage, and as proposed wordings. The page opens with
+the questions that helped many networks (`most_helpful`). `ap-ranker train --feedback` learns from a file that the owner
+has exported.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +22,11 @@ MOST = 100_000
 """Maximum number of judgements that are kept; beyond it, the oldest ones go."""
 
 MOST_OF_NETWORK = 20
-"""Number of questions for which the latest judgement of one network counts: so that a few networks cannot choose what
+"""Number of questions for which the latest judgement of one network counts, so that a few networks cannot choose what
 the page opens with. Its older judgements are kept, for the owner to see."""
 
-
 COLUMNS = ("question", "answer", "label", "stored_question", "time", "comment")
-"""Of what is exported."""
+"""The columns of the file that is exported."""
 
 LEAST_NETWORKS = 5
 """Number of networks that an answer must have helped before the page may open with its question: one person has few."""

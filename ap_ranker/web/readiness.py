@@ -6,11 +6,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Generic, TypeVar
 
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.load_pipeline import safe_line
+from ap_ranker.threads import in_daemon_thread
 from ap_ranker.web.database import Database
 from ap_ranker.web.limits import Failure, FailureError
 from ap_ranker.web.served_search import ServedSearch
@@ -32,7 +33,6 @@ class Watch(Generic[T]):
     def __init__(self, name: str, ask: Callable[[], T]) -> None:
         self.name = name
         self._ask = ask
-        self._thread = ThreadPoolExecutor(1, f"watch of {name}")
         self._pending: Future[T] | None = None
         self._asked_at = 0.0
         self._answers = True
@@ -42,7 +42,7 @@ class Watch(Generic[T]):
         pending = self._pending
         if pending is None or (pending.done() and time.monotonic() >= self._asked_at + KEPT_SECONDS):
             self._asked_at = time.monotonic()
-            pending = self._thread.submit(self._ask)
+            pending = in_daemon_thread(self._ask)
             self._pending = pending
         remaining = self._asked_at + PATIENCE_SECONDS - time.monotonic()
         try:

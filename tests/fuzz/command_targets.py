@@ -14,7 +14,7 @@ import yaml
 from command_line import run
 from conftest import settings_of
 
-from ap_ranker.web.database import open_database
+from ap_ranker.web.database import open_at, open_database
 from ap_ranker.web.judgements import Judgements
 
 from .data_targets import BY_ID, FEEDBACK, JUDGED, PAIRS, SPACE, table
@@ -118,7 +118,7 @@ def _affordable(arguments: list[str]) -> list[str]:
 def use_command(folder: Path) -> None:
     """An exit code that the manual knows; after a mistake one short message; nothing that moves a terminal's cursor."""
     arguments = json.loads((folder / "arguments.json").read_text())
-    open_database.cache_clear()  # another input had a file of this name
+    open_at.cache_clear()  # another input had a file of this name
     with patch("ap_ranker.web.connections.run"):  # a server ends where it would begin to wait
         ended = run(*arguments, folder=folder)
     code, output, errors = ended.code, ended.output, ended.errors

@@ -21,7 +21,7 @@ from ap_ranker.search.setup import set_up
 from ap_ranker.web import database as tables
 from ap_ranker.web.app import build_app
 from ap_ranker.web.changes import owners_changes, read_changes
-from ap_ranker.web.database import Database, in_utc, metadata, now, open_database
+from ap_ranker.web.database import Database, in_utc, metadata, now, open_at, open_database
 from ap_ranker.web.judgements import Judgements, key_of_question
 from ap_ranker.web.owner.routes import OwnersPage
 from ap_ranker.web.owner.service import OwnerService
@@ -171,6 +171,6 @@ def test_deletion_goes_on(spoiled: Database) -> None:
 def test_a_version_that_never_was(place: str, found: str) -> None:
     with open_database(place).writing() as connection:
         connection.execute(update(tables.facts).where(tables.facts.c.name == "version").values(value=found))
-    open_database.cache_clear()
+    open_at.cache_clear()
     with pytest.raises(InputError):
         open_database(place)

@@ -15,7 +15,7 @@ from sqlalchemy import delete, insert, select, update
 
 from ap_ranker.errors import InputError
 from ap_ranker.web import database as database_module
-from ap_ranker.web.database import facts, open_database, revisions, wordings
+from ap_ranker.web.database import facts, open_at, open_database, revisions, wordings
 
 
 def test_a_database_is_there_again(place: str) -> None:
@@ -24,7 +24,7 @@ def test_a_database_is_there_again(place: str) -> None:
     with first.writing("changes"):
         pass
     first.close()
-    open_database.cache_clear()
+    open_at.cache_clear()
 
     again = open_database(place)
 
@@ -111,7 +111,7 @@ def test_a_row_takes_the_place_of_one_with_the_same_keys(place: str) -> None:
 def test_a_database_of_a_later_version_is_refused(place: str) -> None:
     with open_database(place).writing("changes") as connection:
         connection.execute(update(facts).where(facts.c.name == "version").values(value="1000"))
-    open_database.cache_clear()
+    open_at.cache_clear()
 
     with pytest.raises(InputError, match="1000"):
         open_database(place)
@@ -121,7 +121,7 @@ def test_a_start_that_ended_half_way_is_finished(place: str) -> None:
     with open_database(place).writing("changes") as connection:
         connection.execute(delete(facts))
         connection.execute(delete(revisions))
-    open_database.cache_clear()
+    open_at.cache_clear()
 
     database = open_database(place)
 
@@ -129,6 +129,44 @@ def test_a_start_that_ended_half_way_is_finished(place: str) -> None:
     with database.writing("questions"):
         pass
     assert database.revision("questions") == 1
+
+
+@pytest.mark.parametrize("secret", [None, ""])
+def test_nothing_is_signed_without_a_secret(place: str, secret: str | None) -> None:
+    database = open_database(place)
+    with database.writing("changes") as connection:
+        connection.execute(delete(facts).where(facts.c.name == "secret"))
+        if secret is not None:
+            connection.execute(insert(facts).values(name="secret", value=secret))
+
+    with refused("ap_ranker_facts"):
+        database.secret()
+
+
+def test_a_file_has_one_database_by_all_of_its_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    link = tmp_path / "link.db"
+    link.symlink_to("faq.db")
+
+    paths = ["faq.db", Path("faq.db"), tmp_path / "faq.db", link, f"../{tmp_path.name}/faq.db"]
+    opened = {open_database(path) for path in paths}
+
+    assert len(opened) == 1
+
+
+def test_a_process_ends_whatever_its_database_does() -> None:
+    code = (
+        "import asyncio, threading; from ap_ranker.web import database, readiness; "
+        "database.BRIEF_SECONDS = readiness.PATIENCE_SECONDS = 0.1; hang = threading.Event().wait; "
+        "watch = readiness.Watch('it', hang); "
+        "print(database.Dispensable('slow').ask(hang), asyncio.run(watch.now()))"
+    )
+    with Forked(code) as process:
+        process.wait(300)
+        output, _ = process.communicate()
+
+    assert output.split() == ["None", "None"]
+    assert process.returncode == 0
 
 
 def test_only_its_user_reads_the_files(tmp_path: Path) -> None:
@@ -169,7 +207,7 @@ def test_nothing_is_written_into_a_file_that_is_gone(tmp_path: Path, is_replaced
             use()
 
     assert path.exists() == is_replaced
-    open_database.cache_clear()
+    open_at.cache_clear()
     assert open_database(path).revision("changes") == 0
 
 

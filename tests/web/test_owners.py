@@ -17,7 +17,7 @@ from ap_ranker.data.faq import Match
 from ap_ranker.errors import InputError
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web.app import build_app
-from ap_ranker.web.database import Database, metadata, open_database
+from ap_ranker.web.database import Database, metadata, open_at, open_database
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.limits import check_key
 from ap_ranker.web.owner.routes import OwnersPage
@@ -144,5 +144,5 @@ def test_a_database_of_before_has_the_table_now(place: str) -> None:
     database = open_database(place)
     with database.writing() as connection:
         metadata.tables["ap_ranker_owners"].drop(connection)
-    open_database.cache_clear()
+    open_at.cache_clear()
     assert add_owner(open_database(place), "Anna")

@@ -28,7 +28,7 @@ from ap_ranker.web import judgements as judgements_module
 from ap_ranker.web import question_log as question_log_module
 from ap_ranker.web import retention
 from ap_ranker.web.changes import Action, Change, apply_changes, clear_changes, read_changes
-from ap_ranker.web.database import Database, judgements, now, open_database, questions
+from ap_ranker.web.database import Database, judgements, now, open_at, open_database, questions
 from ap_ranker.web.judgements import Judgements, key_of_question
 from ap_ranker.web.retention import Retention, delete_older
 from ap_ranker.web.traces import delete_traces
@@ -86,7 +86,7 @@ def test_no_file_holds_what_was_deleted_while_a_server_runs(
     with website.writing("questions") as connection:
         connection.execute(insert(questions), [row | {"question_key": "k", "entry": ""} for row in old])
     website.close()
-    open_database.cache_clear()
+    open_at.cache_clear()
     assert bytes_below(tmp_path).count(NAME) >= 110
 
     options = ("--documents", "faq.csv", "--pipeline", "search.yaml", "--log-questions", "--keep-days", "30")
@@ -173,7 +173,7 @@ def test_statistics_hold_no_text(place: str) -> None:
             found = connection.execute(quoting, [f"%{NAME.decode()}%"]).fetchone()
         assert found == (1 if is_of_before else 0,)
         website.close()
-        open_database.cache_clear()
+        open_at.cache_clear()
 
 
 def test_who_reads_meanwhile_only_delays_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

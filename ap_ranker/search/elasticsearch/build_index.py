@@ -110,7 +110,7 @@ def go_back(store: ElasticsearchFAQStore) -> str:
     cluster = Cluster(store.client, store.index)
     with locked_index(cluster.client, f"{store.index}-lock", (0, KEYS)):
         current = cluster.current()
-        kept = cluster.kept()
+        kept = cluster.notes_of_indexes()
         before = kept.get(current or "", {}).get("previous")
         if current is None or before not in kept:
             raise InputError(
@@ -169,7 +169,7 @@ class _Builder:
             if not self._all_parts_have_run(entries):
                 return changes
             if test is not None:
-                notes = {} if before is None else self.cluster.kept().get(before, {})
+                notes = {} if before is None else self.cluster.notes_of_indexes().get(before, {})
                 changes = replace(changes, comparison=test(self.index, before, notes))
                 lock.check()
             if changes.comparison is None or not changes.comparison.is_worse:
@@ -203,7 +203,7 @@ class _Builder:
     def _complete_indexes(self) -> dict[str, dict[str, Any]]:
         """The notes of the FAQ's indexes that a run has finished, by their names."""
         complete: dict[str, dict[str, Any]] = {}
-        for index, notes in self.cluster.kept().items():
+        for index, notes in self.cluster.notes_of_indexes().items():
             if notes.get("complete"):
                 complete[index] = notes
         return complete
@@ -375,7 +375,7 @@ class _Builder:
         """Let the FAQ's name mean the index; remove all but the one before."""
         client = self.cluster.client
         index = self.index
-        kept = self.cluster.kept()
+        kept = self.cluster.notes_of_indexes()
         texts = [document.content or "" for document in entries.values()]
         notes = kept[index] | self._notes(True)
         notes["sketch"] = asdict(FAQSketch.of(texts))

@@ -24,14 +24,19 @@ SECONDS = 90.0
 """Maximum number of seconds of a request that writes: a lost node's shards need a minute to move to another."""
 
 CHUNK = 200
+"""Maximum number of documents of a request that writes."""
+
 CHUNK_BYTES = 5 * 2**20
-"""Maximum number of documents, and of bytes, of a request."""
+"""Maximum size of a request that writes, in bytes."""
 
 RETRIES = 7
-"""How often a busy or recovering cluster is asked again, after 1, 2, 4 ... 30 seconds."""
+"""How often a busy or recovering cluster is asked to write again, after 1, 2, 4 ... 30 seconds."""
 
-ATTEMPTS = 4
-"""How often a listing begins anew if a node is lost meanwhile."""
+LISTING_PAUSES = (1.0, 2.0, 4.0)
+"""Seconds before a listing begins anew, each time that a node is lost meanwhile, or the cluster is busy."""
+
+LOST_MOMENT = "search_context_missing_exception"
+"""What Elasticsearch says of a point in time that went with its node: the status is 404, as for a missing index."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +59,8 @@ class Cluster:
         aliases = self.client.options(ignore_status=404).indices.get_alias(name=self.name)
         return [] if "error" in aliases else sorted(aliases)
 
-    def is_index(self) -> bool:
-        """Whether an index itself has the FAQ's name, as an earlier release made it."""
+    def has_index_of_its_name(self) -> bool:
+        """Whether the FAQ's name is that of an index, as an earlier release made it, in place of an alias."""
         return not self.aliased() and bool(self.client.indices.exists(index=self.name))
 
     def current(self) -> str | None:
@@ -68,17 +73,17 @@ class Cluster:
             )
         if indexes:
             return indexes[0]
-        return self.name if self.is_index() else None
+        return self.name if self.has_index_of_its_name() else None
 
-    def kept(self) -> dict[str, dict[str, Any]]:
-        """The notes of the FAQ's indexes, by their names."""
+    def notes_of_indexes(self) -> dict[str, dict[str, Any]]:
+        """What `ap-ranker index` has noted of each of the FAQ's indexes, by their names."""
         made = self.client.indices.get_mapping(index=f"{self.name}-*", expand_wildcards="open", allow_no_indices=True)
-        notes_of_indexes: dict[str, dict[str, Any]] = {}
+        noted: dict[str, dict[str, Any]] = {}
         for index, description in made.items():
             notes = description["mappings"].get("_meta", {}).get(OF_INDEX)
             if notes and notes.get("faq") == self.name:  # another FAQ's name may begin with this one's
-                notes_of_indexes[index] = notes
-        return notes_of_indexes
+                noted[index] = notes
+        return noted
 
     def description(self, index: str) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
         """The settings and the mapping of an index; `None` if there is none."""
@@ -93,37 +98,38 @@ class Cluster:
         bounds = {"range": {MARK: {"gte": keys[0], "lt": keys[1]}}}
         search = {"query": bounds, "_source": False, "docvalue_fields": [MADE_BY, ENTRY]}
         listed: dict[str, Stored] = {}
-        for hit in self._pages(index, search):
+        for hit in self._list(index, search):
             values = hit.get("fields", {})
             listed[hit["_id"]] = Stored(_first(values.get(MADE_BY)), _first(values.get(ENTRY)))
         return listed
 
     def list_ids(self, index: str) -> list[str]:
         """The ids of all documents."""
-        return [hit["_id"] for hit in self._pages(index, {"query": {"match_all": {}}, "_source": False})]
+        return [hit["_id"] for hit in self._list(index, {"query": {"match_all": {}}, "_source": False})]
 
-    def list_others(self, index: str, maker: str) -> Iterator[dict[str, Any]]:
-        """The documents of other writers that a maker has not read, with their sources."""
-        missing = [{"exists": {"field": MARK}}, {"term": {MADE_BY: maker}}]
-        return iter(self._pages(index, {"query": {"bool": {"must_not": missing}}, "seq_no_primary_term": True}))
+    def list_others(self, index: str, maker: str) -> list[dict[str, Any]]:
+        """The documents that others wrote and whose fields `maker` has not made yet, with their sources."""
+        not_these = [{"exists": {"field": MARK}}, {"term": {MADE_BY: maker}}]
+        return self._list(index, {"query": {"bool": {"must_not": not_these}}, "seq_no_primary_term": True})
 
-    def _pages(self, index: str, search: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """All hits of a search at one moment, in the order of the shards; once more if a node is lost meanwhile."""
-        for attempt in range(ATTEMPTS):
+    def _list(self, index: str, search: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """All hits of a search at one moment, in the order of the shards."""
+        for pause in LISTING_PAUSES:
             try:
-                return list(self._one_listing(index, search))
+                return list(self._pages(index, search))
             except elasticsearch_library().ApiError as error:
-                if error.status_code not in (404, 429, 503) or attempt == ATTEMPTS - 1:
+                is_lost = error.status_code == 404 and LOST_MOMENT in str(error.body)
+                if not is_lost and error.status_code not in (429, 503):
                     raise
-                time.sleep(2.0**attempt)
-        raise AssertionError("the last attempt returns or raises")
+            time.sleep(pause)
+        return list(self._pages(index, search))
 
-    def _one_listing(self, index: str, search: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    def _pages(self, index: str, search: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """The hits of a search, page by page."""
         moment = self.client.open_point_in_time(index=index, keep_alive="2m")["id"]
         try:
-            after: list[Any] | None = None
+            after: dict[str, Any] = {}
             while True:
-                place: dict[str, Any] = {} if after is None else {"search_after": after}
                 answer = self.client.search(
                     pit={"id": moment, "keep_alive": "2m"},
                     size=PAGE,
@@ -131,13 +137,13 @@ class Cluster:
                     track_total_hits=False,
                     allow_partial_search_results=False,
                     **search,
-                    **place,
+                    **after,
                 )
                 hits = answer["hits"]["hits"]
                 yield from hits
                 if len(hits) < PAGE:
                     return
-                after = hits[-1]["sort"]
+                after = {"search_after": hits[-1]["sort"]}
         finally:
             self.client.options(ignore_status=404).close_point_in_time(id=moment)
 
@@ -170,7 +176,7 @@ class Cluster:
     def move_alias(self, index: str) -> None:
         """Let the FAQ's name mean this index, in one step; an index of that name is removed."""
         actions: list[dict[str, Any]] = [{"add": {"index": index, "alias": self.name}}]
-        if self.is_index():
+        if self.has_index_of_its_name():
             actions.insert(0, {"remove_index": {"index": self.name}})
         for former in self.aliased():
             if former != index:
