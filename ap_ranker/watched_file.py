@@ -1,4 +1,7 @@
-"""A file that is read again when it has changed."""
+"""A file that is read again when it has changed: one of wordings or of synonyms.
+
+FAQs and documents are read again by `ap_ranker.documents.watched_folder`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Reads a FAQ or documents again when their files have changed."""
+"""Reads a FAQ, a document, or all documents of a folder again when their files have changed.
+
+Files of wordings and of synonyms are read again by `ap_ranker.watched_file`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from ap_ranker.files import file_version
 
 
 class Version(NamedTuple):
-    """What differs after every change."""
+    """What differs after every change of the files or the overlay."""
 
     files: dict[Path, tuple[int, ...]]  # file -> what differs between two versions of it
     overlay: Hashable
@@ -31,13 +34,13 @@ class Overlay:
 
 
 class WatchedFolder:
-    """A FAQ, a document or a folder that is read more than once; arguments as for `read_documents`."""
+    """A FAQ, a document or a folder that is read more than once; `path` and `columns` are as for `read_documents`."""
 
     def __init__(self, path: Path, columns: tuple[str, str] | None = None, overlay: Overlay | None = None) -> None:
         self.path = path
         self._columns = columns
         self.overlay = overlay
-        self.version = Version({}, None)  # of all that is read, from before they were last read
+        self.version = Version({}, None)  # of the files and the overlay, from before they were last read
         self.unchanged: list[Entry] = []  # what was last read, without the overlay
         self.entries: list[Entry] = []  # the same with it
         self.left_out: list[LeftOut] = []  # what could not be read of them, such as rows without an answer
@@ -57,8 +60,10 @@ class WatchedFolder:
 
         `entries` stay as they are if InputError is raised: the file, all of the folder, or the overlay cannot be read.
         """
-        self.version = self.version._replace(overlay=None)  # one that cannot be read now has changed once it can
-        self.version = self.look()  # even if they cannot be read, so that the same error is not met again and again
+        # An overlay that cannot be read now has no version; once it can be read, it has changed.
+        self.version = self.version._replace(overlay=None)
+        # Taken even if reading fails, so that the same error is not met again and again.
+        self.version = self.look()
         if is_faq(self.path):
             read, left_out = self._read_faq()
             log_left_out(self.path, [left for left in left_out if left not in self.left_out])

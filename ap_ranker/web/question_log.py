@@ -6,15 +6,16 @@ Nothing that goes wrong here reaches an answer.
 from __future__ import annotations
 
 import logging
-from collections import deque
+import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import and_, delete, func, insert, or_, select
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.outcome import Outcome
+from ap_ranker.threads import in_daemon_thread
 from ap_ranker.web.database import Database, judgements, now, questions, storable
 from ap_ranker.web.judgements import key_of_question
 from ap_ranker.web.visitors import Visitors
@@ -32,6 +33,9 @@ MOST = 100_000
 
 MOST_WAITING = 1000
 """Maximum number of questions that wait to be written; beyond it, further ones are left out."""
+
+CLOSE_SECONDS = 30.0
+"""Maximum number of seconds that the end of a server waits for questions to be written: a database may hang for ever."""
 
 
 def clean_question(text: str) -> str:
@@ -69,9 +73,11 @@ class QuestionLog:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._visitors = Visitors(database)
-        self._waiting: deque[tuple[dict[str, Any], str]] = deque()
+        self._waiting: list[tuple[dict[str, Any], str]] = []
         self._warned: set[str] = set()
-        self._thread = ThreadPoolExecutor(1, "question log")
+        self._lock = threading.Lock()
+        self._is_writing = False
+        self._written: Future[None] | None = None  # the latest writing
 
     def add(self, question: str, network: str, outcome: Outcome, candidates: Sequence[Document]) -> None:
         """Log a question without waiting, with its best candidate, whether it was shown or not; that is the first."""
@@ -87,18 +93,33 @@ class QuestionLog:
             "score": candidates[0].score if candidates else None,
             "entry": storable(candidates[0].id) if candidates else "",
         }
-        self._waiting.append((row, network))
-        self._thread.submit(self._write)
+        with self._lock:
+            self._waiting.append((row, network))
+            if not self._is_writing:
+                self._is_writing = True
+                self._written = in_daemon_thread(self._write)
 
     def close(self) -> None:
-        """Write what is waiting, and end."""
-        self._thread.shutdown()
+        """Write what is waiting, and end; what the database does not take within `CLOSE_SECONDS` is left out."""
+        if self._written is None:
+            return
+        try:
+            self._written.result(CLOSE_SECONDS)
+        except TimeoutError:
+            self._warn(f"The last questions were not logged within {CLOSE_SECONDS:g} seconds.")
 
     def _write(self) -> None:
-        """Write all that wait together; nothing is left for those that were added with them."""
-        batch = [self._waiting.popleft() for _ in range(len(self._waiting))]
-        if not batch:
-            return
+        """Write what waits, all of it together, until nothing is left."""
+        while True:
+            with self._lock:
+                batch = list(self._waiting)
+                self._waiting.clear()
+                if not batch:
+                    self._is_writing = False
+                    return
+            self._write_batch(batch)
+
+    def _write_batch(self, batch: Sequence[tuple[dict[str, Any], str]]) -> None:
         try:
             with self._database.writing("questions") as connection:
                 rows = []

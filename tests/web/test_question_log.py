@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from sqlalchemy import select
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.web import database as database_module
 from ap_ranker.web import question_log as module
 from ap_ranker.web import visitors
 from ap_ranker.web.app import build_app
@@ -133,6 +135,23 @@ def test_a_database_that_cannot_be_written_is_said_once(
     assert caplog.text.count("no space left") == 1
     log_all(database, "after")
     assert logged(database) == ["after"]
+
+
+def test_a_database_that_hangs_holds_up_no_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(database_module, "WAIT_SECONDS", 600)
+    monkeypatch.setattr(module, "CLOSE_SECONDS", 0.2)
+    path = tmp_path / "faq.db"
+    log = QuestionLog(open_database(path))
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("begin immediate")  # until it ends, nobody else can write
+        log.add("a", "n", Outcome.ANSWER, [BEST])
+        log.close()
+        assert caplog.text.count("not logged") == 1
+    monkeypatch.setattr(module, "CLOSE_SECONDS", 60.0)
+    log.close()
+    assert logged(open_database(path)) == ["a"]
 
 
 def test_too_many_at_once_are_left_out(
