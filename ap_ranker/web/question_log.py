@@ -35,7 +35,7 @@ MOST_WAITING = 1000
 """Maximum number of questions that wait to be written; beyond it, further ones are left out."""
 
 CLOSE_SECONDS = 30.0
-"""Maximum number of seconds that the end of a server waits for questions to be written: a database may hang for ever."""
+"""Maximum number of seconds that a server's end waits for questions to be written: a database may hang for ever."""
 
 
 def clean_question(text: str) -> str:
