@@ -25,6 +25,7 @@ from ap_ranker.cli.main import app
 from ap_ranker.data.faq import Match
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.search.elasticsearch.index_cluster import Cluster
 from ap_ranker.search.elasticsearch.index_layout import SETTINGS
 from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.search.setup import set_up
@@ -36,6 +37,7 @@ from haystack_integrations.components.retrievers.ap_ranker import (
     HybridRetriever,
 )
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import elasticsearch_library
 
 CPU = ComponentDevice.from_str("cpu")
 QUESTION = FAQ[0][0]
@@ -226,6 +228,33 @@ def test_a_listing_has_each_document_once(search: Search, monkeypatch: pytest.Mo
         assert counts(index(search, entries(0, 320))) == [0, 0, 0, 320]
     assert counts(index(search, entries(300, 620))) == [300, 0, 300, 20]
     assert len(search.documents()) == 320
+
+
+LOST: dict[str, object] = {
+    "error": {
+        "type": "search_phase_execution_exception",
+        "reason": "all shards failed",
+        "root_cause": [{"type": "search_context_missing_exception", "reason": "No search context found for id [7]"}],
+    },
+    "status": 404,
+}
+"""What Elasticsearch answers where a point in time went with its node."""
+
+
+def test_a_listing_begins_anew_where_a_node_was_lost(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ap_ranker.search.elasticsearch.index_cluster.LISTING_PAUSES", (0.1, 0.1, 0.1))
+    index(search, FAQ)
+    replies = iter([(404, LOST)] * 3)
+    search.proxy.before = lambda method, path: next(replies, None) if path.startswith("/_search") else None
+    assert counts(index(search, FAQ)) == [0, 0, 0, 3]
+    assert next(replies, None) is None
+
+
+def test_an_index_that_is_not_there_is_not_waited_for(search: Search) -> None:
+    cluster = Cluster(elasticsearch_library().Elasticsearch(search.proxy.url), search.index)
+    with pytest.raises(elasticsearch_library().NotFoundError):
+        cluster.list_ids(f"{search.index}-nowhere")
+    assert sum("/_pit" in path for _, path in search.proxy.requests) == 1
 
 
 def _settings() -> str:
