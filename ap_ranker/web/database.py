@@ -77,7 +77,7 @@ PROBE = "probe"
 """The beginning of the names of probes: facts that are deleted again, to see whether PostgreSQL frees deleted rows."""
 
 PROBE_ROWS = 60
-"""The number of probes: all together, they fill more than a page of PostgreSQL, which it frees as a whole."""
+"""The number of probes: all together, they are more than a page of PostgreSQL, and so show in the size of its file."""
 
 PROBE_BYTES = 1000
 """The size of each probe's value."""

@@ -305,7 +305,7 @@ def _run(setup: SearchSetup, pipe: Connection) -> None:
         search, documents = setup.load()
         setup.warm_up(search, documents)
         leave_what_lives()
-        for name in ("ap_ranker.search.watch_search", "ap_ranker.data"):  # what these log, the server's process does
+        for name in ("ap_ranker.search.watch_search", "ap_ranker.data"):  # the server's process logs the same
             logging.getLogger(name).setLevel(logging.CRITICAL)
         SearchWatcher(search, setup)  # its thread goes on
         served = ServedNow(search)
