@@ -81,7 +81,7 @@ def _inputs(search: DeclaredPipeline, declared: Mapping[str, Any], text: Any) ->
         for socket, description in sockets.items():
             descriptions[f"{component}.{socket}"] = description
     inputs = {}
-    types = {}
+    kinds: dict[str, tuple[Any, bool]] = {}  # name -> the type, and whether the input is mandatory
     for name, targets in declared.items():
         paths = targets if isinstance(targets, list) else [targets]
         unknown = [str(path) for path in paths if str(path) not in descriptions]
@@ -95,11 +95,13 @@ def _inputs(search: DeclaredPipeline, declared: Mapping[str, Any], text: Any) ->
         kind = descriptions[paths[0]]["type"]  # one value goes to all sockets, so that they take the same type
         if kind in (str, str | None):
             kind = text
-        is_mandatory = any(descriptions[path]["is_mandatory"] for path in paths)
-        types[name] = (kind, ...) if is_mandatory else (kind | None, None)
+        kinds[name] = (kind, any(descriptions[path]["is_mandatory"] for path in paths))
+    types = {}
     try:
+        for name, (kind, is_mandatory) in kinds.items():
+            types[name] = (kind, ...) if is_mandatory else (kind | None, None)
         return inputs, create_model("PipelineRequest", **types)  # type: ignore[call-overload]
-    except Exception as error:  # pydantic raises any type
+    except Exception as error:  # pydantic raises any type, and some types take no `None`
         expected = "expected inputs with names and types that JSON can hold"
         raise InputError(f"{search.path}: {expected} ({safe_line(repr(error))}).") from error
 
