@@ -35,8 +35,8 @@ RETRIES = 7
 LISTING_PAUSES = (1.0, 2.0, 4.0)
 """Seconds before a listing begins anew, each time that a node is lost meanwhile, or the cluster is busy."""
 
-LOST_MOMENT = "search_context_missing_exception"
-"""What Elasticsearch says of a point in time that went with its node: the status is 404, as for a missing index."""
+LOST_MOMENT = "search_context_missing"
+"""How the reasons of Elasticsearch begin if a point in time went with its node: 404 is a missing index's status, too."""
 
 
 @dataclass(frozen=True)
