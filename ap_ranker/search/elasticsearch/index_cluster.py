@@ -36,7 +36,7 @@ LISTING_PAUSES = (1.0, 2.0, 4.0)
 """Seconds before a listing begins anew, each time that a node is lost meanwhile, or the cluster is busy."""
 
 LOST_MOMENT = "search_context_missing"
-"""How the reasons of Elasticsearch begin if a point in time went with its node: 404 is a missing index's status, too."""
+"""What Elasticsearch says if a point in time went with its node; the status of a missing index is 404, too."""
 
 
 @dataclass(frozen=True)
