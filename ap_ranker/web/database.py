@@ -11,17 +11,15 @@ visitors said notes that (`note_deletion`), and a server sees to it (`retention`
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -29,11 +27,6 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 
 from ap_ranker.errors import InputError, extra_for, one_line
 from ap_ranker.safe_open import require_file, what_is_at
-from ap_ranker.threads import in_daemon_thread
-
-logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 VERSION = 2
 """The version of the schema."""
@@ -50,9 +43,6 @@ UNTIL_THEN = (
 
 READER_SECONDS = 1.0
 """Maximum number of seconds that `erase` waits for readers: meanwhile writers wait for it. It is tried again later."""
-
-BRIEF_SECONDS = 1.0
-"""Maximum number of seconds that a visitor waits for what a request can do without (`Dispensable`)."""
 
 metadata = sa.MetaData()
 
@@ -359,40 +349,6 @@ def _take_no_samples(connection: sa.Connection) -> None:
             column = f'ALTER TABLE {table.name} ALTER COLUMN "{name}"'
             connection.exec_driver_sql(f"{column} TYPE text")
             connection.exec_driver_sql(f"{column} SET STATISTICS 0")
-
-
-class Dispensable:
-    """Asks a database in threads of its own what a visitor's request can do without. Threads may share it.
-
-    If the answer fails or takes longer than `BRIEF_SECONDS`, the request goes on, and a warning says so once until it
-    works again. A server of PostgreSQL may hang for ever: nothing is asked while an earlier answer is overdue, and the
-    process can end.
-    """
-
-    def __init__(self, consequence: str) -> None:
-        self._consequence = consequence
-        self._overdue: Future[Any] | None = None
-        self._warned = False
-
-    def ask(self, work: Callable[..., T], *arguments: Any) -> T | None:
-        """What `work` returns; `None` if it raises InputError or is overdue."""
-        if self._overdue is not None and not self._overdue.done():
-            return None
-        future = in_daemon_thread(work, *arguments)
-        try:
-            result = future.result(BRIEF_SECONDS)
-        except TimeoutError:
-            self._overdue = future
-            reason: object = f"The database has not answered within {BRIEF_SECONDS:g} seconds."
-        except InputError as error:
-            reason = error
-        else:
-            self._warned = False
-            return result
-        if not self._warned:
-            self._warned = True
-            logger.warning("%s %s This warning is not repeated.", self._consequence, reason)
-        return None
 
 
 def place_of(database: str | None, documents: Path | None = None) -> str:

@@ -19,7 +19,7 @@ from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.settings import checked
 from ap_ranker.web.background_start import BackgroundStart, Search
 from ap_ranker.web.browse import COUNT
-from ap_ranker.web.database import Dispensable
+from ap_ranker.web.dispensable import Dispensable
 from ap_ranker.web.judgements import Judgements, QuotaError
 from ap_ranker.web.limits import Failure, failing_as
 from ap_ranker.web.monitoring import QuestionMetrics

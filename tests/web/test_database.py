@@ -156,10 +156,10 @@ def test_a_file_has_one_database_by_all_of_its_paths(tmp_path: Path, monkeypatch
 
 def test_a_process_ends_whatever_its_database_does() -> None:
     code = (
-        "import asyncio, threading; from ap_ranker.web import database, readiness; "
-        "database.BRIEF_SECONDS = readiness.PATIENCE_SECONDS = 0.1; hang = threading.Event().wait; "
+        "import asyncio, threading; from ap_ranker.web import dispensable, readiness; "
+        "dispensable.BRIEF_SECONDS = readiness.PATIENCE_SECONDS = 0.1; hang = threading.Event().wait; "
         "watch = readiness.Watch('it', hang); "
-        "print(database.Dispensable('slow').ask(hang), asyncio.run(watch.now()))"
+        "print(dispensable.Dispensable('slow').ask(hang), asyncio.run(watch.now()))"
     )
     with Forked(code) as process:
         process.wait(300)
