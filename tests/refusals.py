@@ -1,7 +1,7 @@
 """What a refusal tells, whatever its wording: the place, the value, the name, the command that helps.
 
-Tests write ` … ` for the prose between these facts: `refused("FAQ.csv, line 3 … answer")`. How every sentence is worded
-stands in `tests/prose.txt`, and nowhere else.
+Tests write ` … ` for the prose between these facts: `refused("FAQ.csv, line 3 … answer")`. How a sentence is worded is
+free, but for the rules of `tests/test_prose.py`.
 """
 
 from __future__ import annotations

@@ -191,11 +191,19 @@ class CheckpointComponent(Composed):
 
         A dictionary of Haystack's component for Sentence Transformers works once it names this class and a checkpoint.
         """
-        parameters = dict(data.get("init_parameters", {}))
+        parameters = cls._of_this_release(data.get("init_parameters", {}))
         for name in SENTENCE_TRANSFORMERS.keys() & parameters.keys() - set(cls.parameters):
             if not parameters[name] or parameters[name] == SENTENCE_TRANSFORMERS[name]:
                 del parameters[name]
         return super().from_dict({**data, "init_parameters": parameters})
+
+    @classmethod
+    def _of_this_release(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        """A new dictionary of the parameters, by the names of this release; an earlier one may have written them.
+
+        It is a hook because `@component` makes each class anew: there, `super` fails in a class method.
+        """
+        return dict(parameters)
 
     def _load(self) -> Ranker:
         """The checkpoint, of which the component takes the vectors of whole texts."""

@@ -53,6 +53,9 @@ from haystack_integrations.common.ap_ranker.query_data import (
     with_query_data,
 )
 
+CACHE_OF_0_1_0 = {"cache_megabytes": "megabytes", "cache_dtype": "dtype", "encodings": "encodings"}
+"""Parameter of 0.1.0 -> what it is in `cache` now."""
+
 
 @component
 class AnswerRanker(CheckpointComponent):
@@ -152,6 +155,22 @@ class AnswerRanker(CheckpointComponent):
         self.cache = read_cache(cache)
         self._texts = DocumentTexts(document_prefix, document_suffix, self.meta_fields_to_embed, embedding_separator)
         self._candidates = CandidateReader(self._texts, self._question)
+
+    @classmethod
+    def _of_this_release(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        others = dict(parameters)
+        cache = {}
+        for earlier_name, name in CACHE_OF_0_1_0.items():
+            if earlier_name in others:
+                cache[name] = others.pop(earlier_name)
+        if cache:
+            others["cache"] = {**cache, **(others.get("cache") or {})}
+        if others.pop("explain", False):
+            raise InputError(
+                f"{cls.__name__}: expected `explain` as an argument of `run`, found it in init_parameters. Remove it "
+                "there, and run the queries that want the reasons with explain=True."
+            )
+        return others
 
     def _load(self) -> Ranker:
         megabytes = self.cache["megabytes"]
