@@ -30,9 +30,6 @@ class Conditions:
     match: options.MatchText = None
     wordings: options.KnownWordings = None
     dtype: options.StoredDtype = None
-    sample: Annotated[
-        int | None, option("Ask at most this many of the questions, drawn at random: always the same.", min=1)
-    ] = None
     compare: Annotated[str | None, option("An earlier checkpoint to compare with, question by question.")] = None
     device: options.Device = "auto"
 

@@ -41,7 +41,6 @@ def train(
         option("A checkpoint of the same model, trained on other data, to begin with: a folder or a hub name."),
     ] = None,
     recipe: Annotated[str | None, option("Training defaults: ours, or those of the model's paper (paper).")] = None,
-    objective: Annotated[str | None, option("Objective: softmax, hinge, pointwise or listwise.")] = None,
     quick: Annotated[
         bool, option("Leave a pretrained encoder as it is: trains in half a minute, ranks worse.", "--quick")
     ] = False,
@@ -73,7 +72,7 @@ def train(
     if start is not None and model is None and run.config is None:
         model = read_checkpoint_config(find_checkpoint(start)).model
     about = About(command_line(), licence)
-    options = {"model": model, "recipe": recipe, "objective": objective, "effort": effort}
+    options = {"model": model, "recipe": recipe, "effort": effort}
     settings, training, development = _read(run, options, encoder=reader.given, feedback=feedback)
     audit = None
     if process_number() == 0:

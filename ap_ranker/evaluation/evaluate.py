@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ap_ranker.data.dataset import Dataset, sample_questions
+from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import Match
 from ap_ranker.data.wordings import read_with_wordings
 from ap_ranker.evaluation.evaluation_report import NEW, EarlierCheckpoint, EvaluationReport
@@ -37,7 +37,6 @@ def evaluate(
     dtype: str | None = None,
     device: str | None = None,
     columns: tuple[str, str] | None = None,
-    sample: int | None = None,
     on_progress: Callable[[int, int], None] = ignored,
 ) -> EvaluationReport:
     """Rank each answerable question's candidates with the model and with BM25, stemmed as in the model's training.
@@ -47,8 +46,7 @@ def evaluate(
 
     The questions are a data set, a file, or a folder with `test.*`; `answers`, `columns` and `match` (that of the
     training by default) are those of `read_dataset`; `wordings` is a file of known wordings, by default `train.*` of a
-    folder. At most `sample` questions, drawn at random but always the same, are asked. `on_progress` gets the number of
-    answers read and their total.
+    folder. `on_progress` gets the number of answers read and their total.
 
     Raises:
         InputError: no such checkpoint or data, no question with a right answer, or scores that are not finite numbers.
@@ -62,7 +60,6 @@ def evaluate(
     match = match or trained_match(ranker)
     earlier = None if compare is None else load(compare)
     data = read_with_wordings(data, "test", wordings=wordings, answers=answers, match=match, columns=columns)
-    data = data if sample is None else sample_questions(data, sample, seed=0)
     evaluation_set = EvaluationSet(data, as_new=False, language=ranker.bm25_language)
     texts = evaluation_set.question_texts
     seen = ranker.seen_in_training(texts)
