@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
-from ap_ranker.errors import InputError, check_known
+from ap_ranker.errors import InputError, check_known, one_line
 from ap_ranker.models.registry import complete_options, model_spec
 from ap_ranker.models.spec import Optimizer, Recipe, Schedule
 from ap_ranker.ranking.checkpoint import MAX_TOKENS
@@ -220,6 +220,14 @@ class TrainingConfig:
         return self.augmented_questions
 
 
+SETTINGS_OF_0_1_0: Mapping[str, tuple[Any, str]] = {
+    "negatives_from": ("random", "drawn negatives rank better"),
+    "phrases": (False, "frequent pairs of words as one token gained nothing"),
+    "segmenter": (None, "models of words read the characters of scripts without spaces"),
+}
+"""Setting that is gone -> its default, with which a file still works, and why it is gone."""
+
+
 def read_training_config(path: Path | None, overrides: Mapping[str, Any]) -> TrainingConfig:
     """Read a configuration from a YAML file, by default an empty one; `overrides` that are not `None` take precedence.
 
@@ -237,4 +245,12 @@ def read_settings(path: Path) -> dict[str, Any]:
     values = parse_yaml(read_yaml_text(path), path)
     if not isinstance(values, dict | None):
         raise InputError(f"{path}: expected 'name: value' lines, found {type(values).__name__}.")
-    return values or {}
+    settings = values or {}
+    for name, (default, reason) in SETTINGS_OF_0_1_0.items():
+        value = settings.pop(name, default)
+        if value not in (default, None):
+            raise InputError(
+                f"{path}: expected settings of this release, found {name}: {one_line(repr(value), 40)}, of an earlier "
+                f"one. Remove the line: {reason}."
+            )
+    return settings
