@@ -198,12 +198,12 @@ def test_a_website(state: str, folder: Path) -> None:
     from ap_ranker.web.database import open_database, questions
     from ap_ranker.web.judgements import Judgements
 
-    with set_up(
-        Path("faq.csv"), pipeline=Path("pipelines/faq_search.yaml"), overlay=owners_changes("website.db")
-    ) as setup:
+    place = str(folder / "website.db")
+    pipeline = Path("pipelines/faq_search.yaml")
+    with set_up(Path("faq.csv"), pipeline=pipeline, overlay=owners_changes(place)) as setup:
         search, _ = setup.load()
         check_answers(answers_of(state, "website.db"), state, partial(by_search, search))
-    database = open_database("website.db")
+    database = open_database(place)
     assert [change.action for change in read_changes(database)] == ["add entry", "add wordings", "change entry"]
     judged = Counter((record["question"], record["label"]) for record in Judgements(database).records())
     assert judged["When are you open on Saturday?", 1] == 3 * judged["When are you open on Saturday?", 0] > 0
