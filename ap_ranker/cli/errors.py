@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.markup import escape
 
@@ -31,6 +32,17 @@ MAX_LENGTH = 1_000
 
 FULL = "A file cannot be written: the disk is full. Make room, or name another place."
 NO_MEMORY = "Out of memory. Use a smaller batch_size, max_tokens or model, or fewer texts."
+
+EARLIER_OPTIONS = {
+    "--feedback": (
+        "What visitors say is kept in --database; to learn from a file of before: ap-ranker train DATA --feedback FILE"
+    ),
+    "--learn-from-clicks": "Leave it out: clicks inform the owner, and move no answer.",
+    "--objective": "Write `objective: NAME` into a YAML file, and name that file with --config.",
+    "--plot": "Leave it out; --json FILE writes the numbers.",
+}
+"""Option that a command of an earlier release had -> what to do instead."""
+
 _LIBRARY_ERRORS = {"No space left on device": FULL, "StorageFull": FULL}
 _LIBRARY_ERRORS |= {"can't allocate memory": NO_MEMORY, "out of memory": NO_MEMORY}
 """Words in errors of libraries that raise neither `OSError` nor `MemoryError` -> the message."""
@@ -73,15 +85,7 @@ def _user_message(error: Exception) -> str:
     if isinstance(error, InputError):
         return str(error)
     if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # Click's: the command line itself
-        message = error.format_message().strip()
-        context = getattr(error, "ctx", None)
-        commands: list[str] = []  # its own name, and before it that of its group
-        while context and context.parent:
-            commands = [context.info_name, *commands]
-            context = context.parent
-        message = message or ("Name a command" if commands else "Name a command, such as: ap-ranker serve FAQ.csv")
-        sentence = message if message.endswith(("?", ".")) else f"{message}."
-        return f"{sentence} See {' '.join(['ap-ranker', *commands])} --help."
+        return _message_of_click(error)
     if isinstance(error, OSError):
         files = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
         names = " and ".join(dict.fromkeys(files)) or "A file"
@@ -91,6 +95,22 @@ def _user_message(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "The input is nested too deeply: a file has too many lists within lists."
     return _message_of_library("out of memory" if isinstance(error, MemoryError) else str(error))
+
+
+def _message_of_click(error: Any) -> str:
+    """What is wrong with the command line itself."""
+    message = error.format_message().strip()
+    unknown_option = getattr(error, "option_name", None)
+    if type(error).__name__ == "NoSuchOption" and unknown_option in EARLIER_OPTIONS:
+        return f"Expected an option of this release, found {unknown_option}. {EARLIER_OPTIONS[unknown_option]}"
+    context = getattr(error, "ctx", None)
+    commands: list[str] = []  # its own name, and before it that of its group
+    while context and context.parent:
+        commands = [context.info_name, *commands]
+        context = context.parent
+    message = message or ("Name a command" if commands else "Name a command, such as: ap-ranker serve FAQ.csv")
+    sentence = message if message.endswith(("?", ".")) else f"{message}."
+    return f"{sentence} See {' '.join(['ap-ranker', *commands])} --help."
 
 
 def _message_of_library(text: str) -> str:
