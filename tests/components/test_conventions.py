@@ -83,6 +83,7 @@ def test_telemetry_names_no_folder() -> None:
         HybridRetriever(store, model=model): {"model": "faq", "document_store": "BM25SDocumentStore"},
         BM25Scores(retriever): {"retriever": "BM25SRetriever"},
         AnswerSearch(retriever, ranker): {"retriever": "BM25SRetriever", "ranker": "AnswerRanker"},
+        BM25Scores(): {},
         LuceneScores(): {},
     }
     assert {part: part._get_telemetry_data() for part in told} == told

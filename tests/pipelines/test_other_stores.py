@@ -19,7 +19,7 @@ from postgres import programs, running_postgres
 
 from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder, APTextEmbedder
 from haystack_integrations.components.rankers.ap_ranker import APRanker
-from haystack_integrations.components.retrievers.ap_ranker import BM25Scores, LuceneScores
+from haystack_integrations.components.retrievers.ap_ranker import BM25Scores
 from pipelines.conftest import BY_MEANING, CPU, ENTRIES
 
 MakeRanker = Callable[..., APRanker]
@@ -74,7 +74,7 @@ def test_elasticsearch(
         {
             "embedder": APTextEmbedder(model=minilm, device=CPU),
             "words": ElasticsearchBM25Retriever(document_store=store, fuzziness="0", top_k=3),
-            "lucene": LuceneScores(),
+            "lucene": BM25Scores(),
             "meaning": ElasticsearchEmbeddingRetriever(document_store=store, top_k=3),
             "joiner": DocumentJoiner(join_mode="reciprocal_rank_fusion"),
             "scores": BM25Scores(ElasticsearchBM25Retriever(document_store=store, fuzziness="0")),

@@ -118,7 +118,7 @@ class AnswerRanker(CheckpointComponent):
         :param score_threshold: The minimum score of a returned document, after scaling; not beside `precision`.
         :param batch_size: The number of documents to encode at once; more need more memory.
         :param fuse_scores: Whether to add BM25's score, with the weight that training found best: `bm25_score` of
-            `meta["ap_ranker"]`, as `BM25SRetriever` and, for Elasticsearch, `LuceneScores` set it for a query. If any
+            `meta["ap_ranker"]`, as `BM25SRetriever` and, for Elasticsearch, `BM25Scores` set it for a query. If any
             document has none of this query, it is not added; a warning says so once, as it does of another stemmer.
         :param precision: The target share of right first answers, such as 0.9: documents below its threshold are left
             out; without a calibration, all but those of which the query is a known wording. It replaces
