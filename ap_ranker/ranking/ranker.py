@@ -205,6 +205,11 @@ class Ranker(TextEncoder):
             return self.config.bm25_language
         return None
 
+    @property
+    def compares_wordings(self) -> bool:
+        """Whether the checkpoint compares known wordings with a question by their vectors."""
+        return self.config is not None and self.config.wording_weight != 0 and self.has_vectors
+
     def compare_faq(self, first_texts: Callable[[int], Sequence[str]], warn: Callable[..., None]) -> None:
         """
         Compare what is searched with the FAQ that the checkpoint knows; of clearly another one, warn.
@@ -409,6 +414,7 @@ class LazyRanker:
 
     def __init__(self, load: Callable[[], Ranker]) -> None:
         self.ranker: Ranker | None = None
+        self.on_load: Callable[[Ranker], None] | None = None  # is called with each ranker before anyone else has it
         self._load = load
         self._lock = threading.RLock()
 
@@ -416,7 +422,10 @@ class LazyRanker:
         """The ranker, loaded unless it is already."""
         with self._lock:
             if self.ranker is None:
-                self.ranker = self._load()
+                ranker = self._load()
+                if self.on_load is not None:
+                    self.on_load(ranker)
+                self.ranker = ranker
             return self.ranker
 
     def warm_up(self) -> None:

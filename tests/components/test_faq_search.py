@@ -114,6 +114,22 @@ def test_a_file_is_searched_with_the_checkpoints_stemmer(checkpoint: Path, faq: 
     assert FAQSearch(model=plain, documents=faq, device=CPU).run(query=query)["documents"] == []
 
 
+def test_the_stemmer_is_chosen_when_a_checkpoint_is_loaded(checkpoint: Path, faq: Path, tmp_path: Path) -> None:
+    """A question changes no setting of the store; another checkpoint in the same folder does, once it is loaded."""
+    folder = shutil.copytree(checkpoint, tmp_path / "ranker")
+    search = FAQSearch(model=folder, documents=faq, device=CPU)
+    search.warm_up()
+    store = search.retriever.document_store
+    assert store.language == "english"
+    store.language = None
+    assert search.run(query="any batteries")["documents"] == []
+    assert store.language is None
+    search.close()
+    reconfigure(folder, bm25_language="danish")
+    search.run(query="any batteries")
+    assert store.language == "danish"
+
+
 def test_a_document_has_the_whole_entry(search: FAQSearch) -> None:
     documents = search.run(query=TEXTS[0])["documents"]
     entries = {(document.meta["question"], document.meta["answer"]) for document in documents}

@@ -10,7 +10,7 @@ from typing import Any
 from haystack import Document, component
 from haystack.document_stores.types import FilterPolicy
 
-from ap_ranker.ranking.wordings import KnownWordings, Leg
+from ap_ranker.ranking.wordings import KnownWordings
 from haystack_integrations.common.ap_ranker.component import file_list
 from haystack_integrations.common.ap_ranker.query_data import Found, check_query
 from haystack_integrations.components.retrievers.ap_ranker.hybrid import StoreRetriever
@@ -38,8 +38,6 @@ class BM25SRetriever(StoreRetriever):
     print(BM25SRetriever(store, top_k=100).run(query="Where is my parcel?")["documents"])
     ```
     """
-
-    _keeps_all = False  # also those that known wordings find beyond the `top_k`
 
     parameters = (*StoreRetriever.parameters, "scale_score", "wordings")
     uses = ("document_store", "_wordings")
@@ -109,22 +107,19 @@ class BM25SRetriever(StoreRetriever):
         """As `run`, before any document is copied."""
         check_query(query)
         filters, top_k = self._limits(filters, top_k)
-        scale_score = self.scale_score if scale_score is None else scale_score
-        wordings = self._leg(query)
-        has_wordings = self.wordings is not None
-        fetched = self.document_store.find_documents(
-            query, None, filters, top_k, wordings=wordings, stored_questions=has_wordings, scale_score=scale_score
+        wordings = None
+        if self.wordings is not None:
+            wordings = self._wordings.exact_match(self._wording_rows(), query)
+        fetched = self._fetch(
+            query,
+            None,
+            filters,
+            top_k,
+            wordings=wordings,
+            stored_questions=self.wordings is not None,
+            scale_score=self.scale_score if scale_score is None else scale_score,
         )
-        self._note(len(fetched.rows), top_k)
-        if self._keeps_all:
-            return fetched
-        return fetched.first(top_k)
-
-    def _leg(self, query: str) -> Leg | None:
-        """What known wordings find."""
-        if self.wordings is None:
-            return None
-        return self._wordings.exact_match(self._wording_rows(), query)
+        return fetched.first(top_k)  # without those that known wordings find beyond it
 
 
 @component

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,7 +18,7 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.text_encoder import check_number
 from ap_ranker.ranking.wordings import Leg
 from haystack_integrations.common.ap_ranker.component import THRESHOLDS, Composed, file_list
-from haystack_integrations.common.ap_ranker.query_data import decision_data
+from haystack_integrations.common.ap_ranker.query_data import Found, check_query, decision_data
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
 from haystack_integrations.components.retrievers.ap_ranker.elasticsearch_retriever import ElasticsearchFAQRetriever
@@ -178,41 +179,50 @@ class FAQSearch(AnswerSearch):
             fuse_scores=True,
             wordings=self.wordings,
         )
-        store = BM25SDocumentStore(documents=documents, match=match) if document_store is None else document_store
-        retriever = _FAQRetriever(store, ranker, candidates, reads_language=document_store is None)
-        AnswerSearch.__init__(self, retriever, ranker)  # no super(): @component recreates the class
+        store = document_store
+        if store is None:
+            store = BM25SDocumentStore(documents=documents, match=match)
+            ranker.loaded.on_load = partial(_take_stemmer, store)
+        AnswerSearch.__init__(self, _FAQRetriever(store, ranker, candidates), ranker)  # no super(): as in `warm_up`
+
+
+def _take_stemmer(store: BM25SDocumentStore, ranker: Ranker) -> None:
+    """Search with the stemmer that the checkpoint was trained with: after `close`, it may be another one."""
+    store.language = ranker.bm25_language
 
 
 @component
 class _FAQRetriever(BM25SRetriever):
     """Retrieves by words and by known wordings: by their vectors if the ranker's checkpoint compares them."""
 
-    _keeps_all = True  # the ranker will choose
-
-    def __init__(self, store: BM25SDocumentStore, ranker: AnswerRanker, top_k: int, reads_language: bool) -> None:
+    def __init__(self, store: BM25SDocumentStore, ranker: AnswerRanker, top_k: int) -> None:
         BM25SRetriever.__init__(self, store, top_k=top_k, wordings=list(ranker.wordings or []))
         self._ranker = ranker
-        self._reads_language = reads_language
 
     def warm_up(self) -> None:
-        """Open the store, and load the checkpoint and the wordings, unless this is done already."""
-        ranker = self._embedder()
+        """Load the checkpoint, open the store, and encode the wordings, unless this is done already."""
+        ranker = self._ranker.loaded()
         BM25SRetriever.warm_up(self)
-        if ranker is not None:
+        if ranker.compares_wordings:
             self._wordings.index(self._wording_rows(), ranker.wording_vectors, ranker.embed_wordings)
 
-    def _leg(self, query: str) -> Leg | None:
-        ranker = self._embedder()
-        if ranker is None:
-            return BM25SRetriever._leg(self, query)
-        question = ranker.embed_questions([query])[0].numpy()
-        return self._wordings.leg(self._wording_rows(), question, ranker.wording_vectors, ranker.embed_wordings)
-
-    def _embedder(self) -> Ranker | None:
-        """The model, if it compares wordings; the store gets the stemmer that its checkpoint names."""
+    def find(
+        self,
+        query: str,
+        filters: dict[str, Any] | None = None,
+        top_k: int | None = None,
+        scale_score: bool | None = None,
+    ) -> Found:
+        """As `run`, with all that known wordings find, as the ranker will choose; no document is embedded for it."""
+        check_query(query)
+        filters, top_k = self._limits(filters, top_k)
         ranker = self._ranker.loaded()
-        if self._reads_language:
-            self.document_store.language = ranker.bm25_language
-        if ranker.config and ranker.config.wording_weight and ranker.has_vectors:
-            return ranker
-        return None
+        wordings: Leg | None
+        if ranker.compares_wordings:
+            question = ranker.embed_questions([query])[0].numpy()
+            wordings = self._wordings.leg(self._wording_rows(), question, ranker.wording_vectors, ranker.embed_wordings)
+        else:
+            wordings = self._wordings.exact_match(self._wording_rows(), query)
+        return self._fetch(
+            query, None, filters, top_k, wordings=wordings, stored_questions=True, scale_score=bool(scale_score)
+        )

@@ -78,6 +78,14 @@ class StoreRetriever(Composed):
             check_number("top_k", top_k, 0)
         return apply_filter_policy(self.filter_policy, self.filters, filters), self.top_k if top_k is None else top_k
 
+    def _fetch(
+        self, query: str, vector: list[float] | None, filters: dict[str, Any] | None, top_k: int, **options: Any
+    ) -> Found:
+        """`BM25SDocumentStore.find_documents`, as traces and users are told."""
+        fetched: Found = self.document_store.find_documents(query, vector, filters, top_k, **options)
+        self._note(len(fetched.rows), top_k)
+        return fetched
+
     def _note(self, count: int, top_k: int) -> None:
         """Tell a trace how many documents were found, and once the user of an empty store that it is empty."""
         if not count and not self.document_store.count_documents():
@@ -235,13 +243,14 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         filters, top_k = self._limits(filters, top_k)
         self.embed_documents()
         ranker = self.loaded()
-        store = self.document_store
         question = ranker.embed_questions([self.query_prefix + query + self.query_suffix])[0].numpy()
         wordings = self._wordings.leg(self._wording_rows(), question, ranker.wording_vectors, ranker.embed_wordings)
-        vector = question.tolist()
-        rank_all = self.rank_all
-        fetched = store.find_documents(
-            query, vector, filters, top_k, rank_all=rank_all, wordings=wordings, stored_questions=True
+        return self._fetch(
+            query,
+            question.tolist(),
+            filters,
+            top_k,
+            rank_all=self.rank_all,
+            wordings=wordings,
+            stored_questions=True,
         )
-        self._note(len(fetched.rows), top_k)
-        return fetched
