@@ -15,10 +15,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import median
 from time import thread_time
+from types import FrameType
 from typing import IO, Annotated, Any
 
 import typer
@@ -28,7 +30,7 @@ FAQ = ROOT / "examples" / "faq" / "answers.csv"
 QUESTIONS = ROOT / "examples" / "faq" / "test.csv"
 
 WARM = 20  # questions before the first that counts
-MEASURES = ("total ms", "encode ms", "match ms", "beside ms", "files", "calls")
+MEASURES = ("total ms", "encode ms", "match ms", "beside ms", "files", "calls", "changes of room")
 
 
 def main(
@@ -94,8 +96,8 @@ def answer_each(checkout: Path, model: str, documents: Path, questions: IO[str],
             beside = total - spent["encode"] - spent["match"]
             times = (total, spent["encode"], spent["match"], beside)
             # With another end: it must be a question that is not encoded yet.
-            path = files_called(partial(search.run, question + " please"), checkout)
-            numbers = [*(1000 * each for each in times), len(path), sum(path.values())]
+            walk = walk_of(partial(search.run, question + " please"), checkout)
+            numbers = [*(1000 * each for each in times), len(walk.files), sum(walk.files.values()), walk.room_changes]
             answers.write(json.dumps(dict(zip(MEASURES, numbers, strict=True))) + "\n")
             answers.flush()
 
@@ -114,22 +116,46 @@ def _timed(owner: type, name: str, what: str, spent: dict[str, float]) -> None:
     setattr(owner, name, timed)
 
 
-def files_called(call: Callable[[], object], checkout: Path) -> dict[str, int]:
-    """The files of a checkout's packages whose functions a call runs, with the number of calls."""
-    found: dict[str, int] = {}
+@dataclass
+class Walk:
+    """The files of our packages whose functions a call runs, with the number of calls; and what crosses rooms.
+
+    `room_changes` counts the calls of a function by one of another room, directly or through a library.
+    """
+
+    files: dict[str, int] = field(default_factory=dict)
+    room_changes: int = 0
+
+
+def walk_of(call: Callable[[], object], checkout: Path) -> Walk:
+    """The walk of a call through a checkout's packages."""
+    walk = Walk()
     folders = tuple(str(checkout / folder) + os.sep for folder in ("ap_ranker", "haystack_integrations"))
 
-    def count(frame: Any, event: str, _: object) -> None:
-        if event == "call" and (file := frame.f_code.co_filename).startswith(folders):
-            name = str(Path(file).relative_to(checkout))
-            found[name] = found.get(name, 0) + 1
+    def count(frame: FrameType, event: str, _: object) -> None:
+        file = frame.f_code.co_filename
+        if event != "call" or not file.startswith(folders):
+            return
+        name = str(Path(file).relative_to(checkout))
+        walk.files[name] = walk.files.get(name, 0) + 1
+        caller = frame.f_back
+        while caller is not None and not caller.f_code.co_filename.startswith(folders):
+            caller = caller.f_back
+        if caller is not None and room_of(caller.f_code.co_filename, checkout) != room_of(file, checkout):
+            walk.room_changes += 1
 
     sys.setprofile(count)
     try:
         call()
     finally:
         sys.setprofile(None)
-    return found
+    return walk
+
+
+def room_of(file: str, checkout: Path) -> str:
+    """`haystack_integrations`, or the folder or file of `ap_ranker`."""
+    package, inside, *_ = Path(file).relative_to(checkout).parts
+    return package if package == "haystack_integrations" else inside
 
 
 if __name__ == "__main__":
