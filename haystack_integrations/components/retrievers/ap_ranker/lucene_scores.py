@@ -42,7 +42,7 @@ class LuceneScores(BM25Scores):
         """
         Divide the documents' scores by k1 + 1.
 
-        :param documents: As of `BM25Scores`.
+        :param documents: The results of `ElasticsearchBM25Retriever`, best first.
         :param query: The question of the user. Without it, a ranker takes the scores for those of any query, so that
             such documents must not be written back into a store.
         :returns: `documents`: as of `BM25Scores`.
