@@ -183,7 +183,8 @@ class FAQSearch(AnswerSearch):
         if store is None:
             store = BM25SDocumentStore(documents=documents, match=match)
             ranker.loaded.on_load = partial(_take_stemmer, store)
-        AnswerSearch.__init__(self, _FAQRetriever(store, ranker, candidates), ranker)  # no super(): as in `warm_up`
+        retriever = _FAQRetriever(store, ranker, candidates)
+        AnswerSearch.__init__(self, retriever, ranker)  # no super(): @component recreates the class
 
 
 def _take_stemmer(store: BM25SDocumentStore, ranker: Ranker) -> None:
