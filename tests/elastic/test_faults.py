@@ -130,6 +130,7 @@ def test_a_deleted_index_stays_deleted(search: Search, bi_encoder: Path, kind: s
                 "hybrid": {
                     "embedder": {"text": QUESTION},
                     "by_words": {"query": QUESTION},
+                    "lucene_scores": {"query": QUESTION},
                     "scores": {"query": QUESTION},
                     "ranker": {"query": QUESTION},
                 },

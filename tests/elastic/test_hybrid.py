@@ -57,7 +57,7 @@ def test_search(hybrid: Search) -> None:
     pipeline = Pipeline.loads(hybrid.searching.read_text())
     inputs = {
         "embedder": {"text": QUESTION},
-        **{name: {"query": QUESTION} for name in ("by_words", "scores", "ranker")},
+        **{name: {"query": QUESTION} for name in ("by_words", "lucene_scores", "scores", "ranker")},
     }
     parts = {"by_words", "by_meaning", "lucene_scores", "scores"}
     run = pipeline.run(inputs, include_outputs_from=parts)

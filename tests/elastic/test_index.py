@@ -118,7 +118,8 @@ def test_scores_of_haystacks_components_are_nearly_ours(search: Search, checkpoi
     texts = [f"{question}\n{answer}" for question, answer in FAQ]
     ours = BM25(texts, language="english")
     for query in ("battery", "my money", "where is my bike", "batteries for the bikes"):
-        run = pipeline.run({"retriever": {"query": query}, "ranker": {"query": query}}, include_outputs_from={"scores"})
+        inputs = {name: {"query": query} for name in ("retriever", "scores", "ranker")}
+        run = pipeline.run(inputs, include_outputs_from={"scores"})
         found = {document.content: document.score for document in run["scores"]["documents"]}
         expected = {text: score for text, score in zip(texts, ours.scores(query).tolist(), strict=True) if score}
         assert found == pytest.approx(expected, rel=0.05), query  # "e-mail" is one word more
