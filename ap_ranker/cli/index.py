@@ -116,8 +116,9 @@ def encode(
     from ap_ranker.documents import read_entries
     from ap_ranker.ranking.checkpoint import find_checkpoint, read_checkpoint_config
     from ap_ranker.ranking.encode_corpus import encode_corpus
+    from ap_ranker.ranking.fingerprint import fingerprint
     from ap_ranker.ranking.quantization import parse_dtype
-    from ap_ranker.ranking.stored_encodings import Encodings, fingerprint
+    from ap_ranker.ranking.stored_encodings import Encodings
 
     states_dtype = parse_dtype(dtype)
     folder = find_checkpoint(checkpoint)

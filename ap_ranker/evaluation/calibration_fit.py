@@ -28,8 +28,7 @@ from ap_ranker.evaluation.first_answers import (
     top_answers,
 )
 from ap_ranker.ranking import rule
-from ap_ranker.ranking.cache import EncodingCache
-from ap_ranker.ranking.loaded_checkpoints import CACHE_BYTES
+from ap_ranker.ranking.cache import CACHE_BYTES, EncodingCache
 from ap_ranker.ranking.priors import floor_of
 from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
 from ap_ranker.ranking.ranker import Ranker

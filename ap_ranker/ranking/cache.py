@@ -13,6 +13,9 @@ from typing import Any
 from ap_ranker.models.base import States
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 
+CACHE_BYTES = 256 * 10**6
+"""Maximum size of a cache of answers for which nobody names one."""
+
 OVERHEAD = 600
 """Bytes of a text and of each of its tensors in addition to their content."""
 

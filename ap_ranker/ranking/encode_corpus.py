@@ -11,9 +11,10 @@ from ap_ranker.errors import InputError
 from ap_ranker.files import WriteError, writing
 from ap_ranker.processes import process_count, process_number
 from ap_ranker.ranking.checkpoint import find_checkpoint
+from ap_ranker.ranking.fingerprint import text_key
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.stored_encodings import Encodings, Manifest, text_key
+from ap_ranker.ranking.stored_encodings import Encodings, Manifest
 
 AT_ONCE = 2048
 """The number of texts whose states are in memory until they are written: an interrupted run loses as many at most."""

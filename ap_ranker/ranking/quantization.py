@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ap_ranker.errors import InputError
-from ap_ranker.models.base import States, StoredStates
+from ap_ranker.models.base import AnswerModel, States, StoredStates
 
 
 class StateDtype(StrEnum):
@@ -29,6 +29,19 @@ def parse_dtype(name: str | None) -> StateDtype | None:
     if name is not None and name not in list(StateDtype):
         raise InputError(f"Expected --dtype to be one of {', '.join(StateDtype)}, found {name!r}.")
     return None if name is None else StateDtype(name)
+
+
+def state_dtype(
+    model: AnswerModel, wanted: StateDtype | None, otherwise: StateDtype = StateDtype.float32
+) -> StateDtype:
+    """The data type in which a model's states are stored: the wanted one, or that with the fewest bits that cost
+    nothing.
+
+    `otherwise` is that of a model that any fewer bits cost something.
+    """
+    if not model.supports_quantization:
+        return StateDtype.float32
+    return wanted or (StateDtype.int8 if model.stored_bits == 8 else otherwise)
 
 
 _FLOATS = {StateDtype.float32: torch.float32, StateDtype.float16: torch.float16}

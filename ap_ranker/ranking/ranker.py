@@ -97,7 +97,7 @@ class Ranker(TextEncoder):
         ranker = cls(loaded.model, loaded.tokenizer, resolved_device, loaded.config, cache=cache)
         ranker.source = str(source)
         ranker._loaded = loaded
-        ranker.wording_vectors = loaded.wordings
+        ranker.wording_vectors = loaded.states.wordings
         try:
             example = ranker._encode_empty_text()
         except Exception as error:  # intact files that do not belong together can raise anything
@@ -112,20 +112,20 @@ class Ranker(TextEncoder):
     @property
     def fingerprint(self) -> str:
         """A hash of the checkpoint's weights, vocabulary and sizes; an InputError without a checkpoint."""
-        return self._checkpoint.fingerprint
+        return self._checkpoint.files.fingerprint
 
     def seen_in_training(self, questions: Sequence[str]) -> list[bool] | None:
         """Whether the checkpoint has learnt from each question; `None` if that is unknown, as for `find_trained`."""
         if self._loaded is None:
             return None
-        return find_trained(self._loaded.folder, questions)
+        return find_trained(self._loaded.files.folder, questions)
 
     def near_training(self, questions: Sequence[str]) -> list[bool] | None:
         """Whether each question is one that the checkpoint has learnt from, or a near copy of one; `None` as above."""
         seen = self.seen_in_training(questions)
         forms = None
         if self._loaded is not None:
-            forms = read_trained_forms(self._loaded.folder)
+            forms = read_trained_forms(self._loaded.files.folder)
         if seen is None or forms is None:
             return seen
         is_near: list[bool] = []
@@ -137,7 +137,7 @@ class Ranker(TextEncoder):
         """Whether each question is one that chose the checkpoint's epoch and weights; `None` as above."""
         if self._loaded is None:
             return None
-        return find_trained(self._loaded.folder, questions, DEV_QUESTIONS)
+        return find_trained(self._loaded.files.folder, questions, DEV_QUESTIONS)
 
     def rank(
         self,

@@ -12,18 +12,15 @@ it, and one line in the log says so.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
-import re
 import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
-from importlib import metadata
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,11 +30,10 @@ import torch
 from pydantic import Field
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.files import cache_folder, hash_of_files, make_folder, write_text_atomically
-from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS
+from ap_ranker.files import cache_folder, make_folder
+from ap_ranker.ranking.fingerprint import stored_name, text_key
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.settings import read_fields, settings
-from ap_ranker.text.reading import READING_VERSION
 
 logger = logging.getLogger(__name__)
 
@@ -63,11 +59,6 @@ UNWRITTEN_BYTES = 16 * 10**6
 """What a run keeps in memory before it writes: a killed one loses as much."""
 
 
-def text_key(text: str) -> bytes:
-    """The hash by which the states of a text are stored."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
 @settings
 class Manifest:
     """What encodings are of; states of a checkpoint with another fingerprint would be meaningless."""
@@ -75,31 +66,6 @@ class Manifest:
     model: str
     fingerprint: str
     dtype: Annotated[StateDtype, Field(strict=False)]
-
-
-def fingerprint(checkpoint: Path) -> str:
-    """A hash of a checkpoint's weights, vocabulary and sizes: 64 hexadecimal digits."""
-    config = json.loads((checkpoint / CONFIG).read_text(encoding="utf-8"))
-    for name in ("training", "calibration"):  # neither affects the encodings
-        config.pop(name, None)
-    return hash_of_files([checkpoint / WEIGHTS, checkpoint / TOKENIZER], json.dumps(config, sort_keys=True).encode())
-
-
-def known_fingerprint(checkpoint: Path) -> str:
-    """As `fingerprint`, without reading the weights again of a checkpoint whose files are those of an earlier run."""
-    version: list[list[int]] = []
-    for name in (CONFIG, WEIGHTS, TOKENIZER):
-        status = (checkpoint / name).stat()
-        version.append([status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns])
-    path = cache_folder("fingerprints") / text_key(json.dumps(version)).hex()
-    with suppress(OSError, ValueError):
-        kept_digest = path.read_text(encoding="utf-8")
-        if re.fullmatch(r"[0-9a-f]{64}", kept_digest):
-            return kept_digest
-    digest = fingerprint(checkpoint)
-    with suppress(InputError):
-        write_text_atomically(path, digest)
-    return digest
 
 
 class Encodings:
@@ -231,10 +197,8 @@ class KeptEncodings:
     """The kept encodings of one kind of texts, such as answers on cpu. Threads may share it."""
 
     def __init__(self, manifest: Manifest, kind: str) -> None:
-        programs = [metadata.version("ap-ranker"), READING_VERSION, torch.__version__, torch.cpu.get_capabilities()]
-        key = json.dumps([manifest.fingerprint, manifest.dtype, kind, *programs], default=str)
         self._root = cache_folder("encodings")
-        name = hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+        name = stored_name(manifest.fingerprint, manifest.dtype, kind)
         self._encodings = Encodings(self._root / name, manifest)
         self._new: list[tuple[list[bytes], QuantizedStates]] = []
         self._keys: set[bytes] = set()  # of those texts

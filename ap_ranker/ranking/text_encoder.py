@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from numbers import Integral
 from operator import is_
@@ -20,7 +20,8 @@ from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig
 from ap_ranker.ranking.loaded_checkpoints import LoadedCheckpoint
-from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
+from ap_ranker.ranking.quantization import QuantizedStates, StateDtype, state_dtype
+from ap_ranker.ranking.state_store import StateStore
 from ap_ranker.ranking.stored_encodings import Encodings, KeptEncodings
 from ap_ranker.ranking.wordings import WordingVectors
 from ap_ranker.text.reading import without_repetition
@@ -87,7 +88,7 @@ class TextEncoder:
             cache.dtype = self.state_dtype(cache.dtype)
         self.wording_vectors = WordingVectors()
         self._loaded: LoadedCheckpoint | None = None
-        self._filled: EncodingCache | None = None
+        self._filled: EncodingCache | StateStore | None = None
         self._last = _NOTHING  # of the cache's states: their rows, each text's, the batch size, and the batches
 
     def __getstate__(self) -> dict[str, Any]:
@@ -171,26 +172,24 @@ class TextEncoder:
         self, texts: Sequence[str], tokens: Sequence[list[int]], rounded: bool
     ) -> list[tuple[list[int], QuantizedStates]]:
         """The states of tokenized texts, in parts with the indices of their texts; they are also cached and kept."""
-        if self.cache is not None:
-
-            def encode(rows: Sequence[int]) -> States:
-                return self.encode_answers([tokens[row] for row in rows])
-
-            parts = self.cache.encoded_once(texts, encode)
-            kept = parts
-        else:
+        if self.cache is None:
             states = self.encode_answers(tokens)
-            everything = list(range(len(texts)))
-            exact = not rounded or self.config is None  # training ranks by exact states
-            parts = [(everything, self.quantize(states, StateDtype.float32 if exact else self.stored_dtype))]
-            kept = []
+            exact = self.quantize(states, StateDtype.float32)
             if self._filled is not None:
-                kept = [(everything, self.quantize(states, self.state_dtype(self._filled.dtype)))]
-                self._filled.put(texts, kept[0][1])
-        outlives = self._kept_answers() if kept else None
-        if outlives is not None:
-            for indices, stored in kept:
-                outlives.add([texts[index] for index in indices], stored)
+                self._filled.put(texts, exact)
+            everything = list(range(len(texts)))
+            if rounded and self.config is not None:  # training ranks by exact states
+                return [(everything, self.quantize(states, self.stored_dtype))]
+            return [(everything, exact)]
+
+        def encode(rows: Sequence[int]) -> States:
+            return self.encode_answers([tokens[row] for row in rows])
+
+        parts = self.cache.encoded_once(texts, encode)
+        kept_answers = self._kept_answers()
+        if kept_answers is not None:
+            for indices, stored in parts:
+                kept_answers.add([texts[index] for index in indices], stored)
         return parts
 
     def _reads(self, states: QuantizedStates) -> bool:
@@ -198,13 +197,8 @@ class TextEncoder:
         return self.model.reads_stored({name: value.dtype for name, value in states.per_token.items()})
 
     def state_dtype(self, wanted: StateDtype | None, otherwise: StateDtype = StateDtype.float32) -> StateDtype:
-        """The data type in which states are stored: the wanted one, or that with the fewest bits that cost nothing.
-
-        `otherwise` is that of a model that any fewer bits cost something.
-        """
-        if not self.model.supports_quantization:
-            return StateDtype.float32
-        return wanted or (StateDtype.int8 if self.model.stored_bits == 8 else otherwise)
+        """As `quantization.state_dtype`, of this model."""
+        return state_dtype(self.model, wanted, otherwise)
 
     @property
     def stored_dtype(self) -> StateDtype:
@@ -253,41 +247,16 @@ class TextEncoder:
             return self._vectors(parts)[_inverse(order)]
 
         # States of a cache are rounded: their vectors are not to be kept as if they were exact.
-        if self.cache is not None:
+        if self.cache is not None or self._loaded is None:
             return embed(texts)
-        return self._outliving_vectors("answers", texts, embed)
+        return self._loaded.states.vectors("answers", texts, embed)
 
     @torch.inference_mode()
     def embed_wordings(self, texts: Sequence[str]) -> Tensor:
         """(B, C) as `embed_questions`, of known wordings, whose vectors may outlive the process; no user's question."""
-        return self._outliving_vectors("wordings", texts, self.embed_questions)
-
-    def _outliving_vectors(self, kind: str, texts: Sequence[str], embed: Callable[[Sequence[str]], Tensor]) -> Tensor:
-        """(B, C) vectors of B texts, those of an earlier process if they outlived it."""
-        kind = f"vectors of {kind} on {self.device.type}"
-        kept_encodings = None if self._loaded is None else self._loaded.kept(kind, StateDtype.float32)
-        if kept_encodings is None:
-            return embed(texts)
-        new: list[int] = []
-        old: list[int] = []
-        for row, length in enumerate(kept_encodings.lengths(texts)):
-            if length > 0:
-                old.append(row)
-            else:
-                new.append(row)
-        kept_states = None
-        if old:
-            kept_states = kept_encodings.states([texts[row] for row in old])
-        if kept_states is None:
-            new = list(range(len(texts)))
-            old = []
-        vectors = embed([texts[row] for row in new])
-        if new:
-            states = QuantizedStates(np.ones(len(new), int), {}, {"vector": vectors.contiguous()})
-            kept_encodings.add([texts[row] for row in new], states)
-        if kept_states is not None:
-            vectors = torch.cat([vectors, kept_states.per_text["vector"]])
-        return vectors[_inverse([*new, *old])]
+        if self._loaded is None:
+            return self.embed_questions(texts)
+        return self._loaded.states.vectors("wordings", texts, self.embed_questions)
 
     def _vectors(self, parts: Sequence[States]) -> Tensor:
         vectors: list[Tensor] = []
@@ -306,14 +275,14 @@ class TextEncoder:
         """States of one question; one of the last questions is not encoded again."""
         encode = self.encode_questions
         if self._loaded:
-            return self._loaded.questions.get(text, encode)
+            return self._loaded.states.questions.get(text, encode)
         return encode([text])
 
     def encode_ahead(self, texts: Sequence[str]) -> None:
         """Encode together some questions that will be ranked next; without a checkpoint, nothing is kept of them."""
         if self._loaded is not None:
             with torch.inference_mode():
-                self._loaded.questions.encode_ahead(texts, self.encode_questions)
+                self._loaded.states.questions.encode_ahead(texts, self.encode_questions)
 
     def encode_questions(self, texts: Sequence[str]) -> States:
         """States of B questions."""
@@ -351,13 +320,13 @@ class TextEncoder:
 
     def use_cache(self, max_bytes: int, dtype: StateDtype | None = None) -> None:
         """Keep the states of answers in memory, in a cache that others with this checkpoint may share."""
-        self.cache = self._checkpoint.cache(self.state_dtype(dtype), max_bytes)
+        self.cache = self._checkpoint.states.answers(self.state_dtype(dtype), max_bytes)
         self._reads(self.quantize(self._encode_empty_text(), self.stored_dtype))  # compiles what does so
 
     def fill_cache(self, cache: EncodingCache | None = None) -> None:
         """Add what is encoded to a cache, by default of all rankers of this checkpoint; do not read it, as it is
         rounded."""
-        self._filled = self._checkpoint.cache(self.state_dtype(None)) if cache is None else cache
+        self._filled = self._checkpoint.states if cache is None else cache
 
     @property
     def _checkpoint(self) -> LoadedCheckpoint:
@@ -367,10 +336,9 @@ class TextEncoder:
 
     def _kept_answers(self) -> KeptEncodings | None:
         """The states of answers that outlive the process, as they are in the cache; `None` if there are none."""
-        cache = self.cache or self._filled
-        if self._loaded is None or cache is None:
+        if self._loaded is None or self.cache is None:
             return None
-        return self._loaded.kept(f"answers on {self.device.type}", self.state_dtype(cache.dtype))
+        return self._loaded.states.kept_answers(self.stored_dtype)
 
     @torch.inference_mode()
     def _encode_empty_text(self) -> States:

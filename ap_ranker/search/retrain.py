@@ -22,7 +22,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.models.spec import Recipe
 from ap_ranker.ranking.checkpoint import TRAINED_QUESTIONS, find_checkpoint, is_checkpoint, read_checkpoint_config
 from ap_ranker.ranking.earlier_checkpoints import alone, exchange
-from ap_ranker.ranking.loaded_checkpoints import checkpoint_version
+from ap_ranker.ranking.fingerprint import checkpoint_version
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Basis
 from ap_ranker.ranking.verdict import Verdict

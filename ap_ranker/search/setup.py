@@ -19,9 +19,11 @@ from ap_ranker.documents.watched_folder import Overlay, WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.files import restore
 from ap_ranker.ranking.checkpoint import find_checkpoint, is_checkpoint, read_checkpoint_config
-from ap_ranker.ranking.loaded_checkpoints import checkpoint_version, flush_encodings, keep_encodings
+from ap_ranker.ranking.fingerprint import checkpoint_version
+from ap_ranker.ranking.loaded_checkpoints import flush_encodings
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.state_store import keep_encodings
 from ap_ranker.ranking.wordings import MATCHED
 from ap_ranker.search.choose_checkpoint import check_same_language, choose_checkpoint, is_recommended, reason
 from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limits

@@ -33,7 +33,7 @@ from ap_ranker.models.pretrained import encoder_hash, find_encoder
 from ap_ranker.models.registry import model_spec
 from ap_ranker.models.spec import Inputs, Recipe
 from ap_ranker.processes import process_number
-from ap_ranker.ranking.cache import EncodingCache
+from ap_ranker.ranking.cache import CACHE_BYTES, EncodingCache
 from ap_ranker.ranking.checkpoint import (
     DEV_QUESTIONS,
     TRAINED_FORMS,
@@ -47,7 +47,7 @@ from ap_ranker.ranking.checkpoint import (
     trained_lines,
 )
 from ap_ranker.ranking.faq_sketch import FAQSketch
-from ap_ranker.ranking.loaded_checkpoints import CACHE_BYTES, load_shared
+from ap_ranker.ranking.loaded_checkpoints import load_shared
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.ranking.verdict import Verdict
 from ap_ranker.text.near_copies import near_any, near_groups
@@ -315,7 +315,7 @@ def _calibrate(draft: Path, *, dev: Dataset, ranker: Ranker, device: str | None)
         written = read_checkpoint_config(draft), ranker.model, ranker.tokenizer
         held = load_shared(draft, ranker.device, written)
         try:
-            calibrate(held.folder, dev, device=device)
+            calibrate(held.files.folder, dev, device=device)
         except WriteError:
             raise
         except InputError as error:  # what was learnt must not be lost for it

@@ -13,10 +13,9 @@ import numpy as np
 from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.evaluation.dev_choice import own_wordings
 from ap_ranker.evaluation.weight_fit import fit_weight
-from ap_ranker.ranking.cache import EncodingCache
+from ap_ranker.ranking.cache import CACHE_BYTES, EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, round_as_stored, save_checkpoint
 from ap_ranker.ranking.faq_sketch import FAQSketch
-from ap_ranker.ranking.loaded_checkpoints import CACHE_BYTES
 from ap_ranker.ranking.priors import floor_of, random_scores
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.ranking.rule import MODEL, Weights

@@ -21,8 +21,8 @@ from haystack.utils import ComponentDevice, Secret
 from refusals import refused
 
 import ap_ranker
+from ap_ranker.ranking.fingerprint import fingerprint
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.stored_encodings import fingerprint
 from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder, APTextEmbedder
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 

@@ -9,6 +9,7 @@ import math
 import pickle
 import shutil
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -34,9 +35,10 @@ from typer.testing import CliRunner
 import ap_ranker
 from ap_ranker.cli.main import app
 from ap_ranker.data.faq import DEFAULT_MATCH
+from ap_ranker.ranking import state_store
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
+from ap_ranker.ranking.fingerprint import fingerprint
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.stored_encodings import fingerprint
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import BM25Scores, BM25SRetriever, HybridRetriever
@@ -203,26 +205,86 @@ def test_a_question_is_encoded_once(store: BM25SDocumentStore, bi_encoder: Path,
         assert encoded["encode_questions"] == [1] * count
 
 
-@pytest.mark.parametrize("ranker_first", [False, True])
-@pytest.mark.parametrize("options", [{}, {"megabytes": 1}, {"megabytes": 1, "dtype": "float16"}])
+CACHES: list[dict[str, Any]] = [
+    {},
+    {"megabytes": 512},
+    {"megabytes": 1, "dtype": "float32"},
+    {"dtype": "float16"},
+    {"dtype": "int4"},
+    {"megabytes": 512, "dtype": "int8"},
+]
+
+
+@pytest.fixture(params=["qa-cnn", "ap-transformer"])
+def with_vectors(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A checkpoint that nobody else has loaded; its model stores vectors of texts, or also states of tokens."""
+    return write_checkpoint(request.param, tmp_path / "own")
+
+
+def encoded_texts(encode: Any, model: Path) -> Counter[tuple[int, ...]]:
+    """How often each text was encoded, by its tokens; without the empty one, which is tried when a model is loaded."""
+    counts: Counter[tuple[int, ...]] = Counter()
+    for call in encode.call_args_list:
+        counts.update(tuple(ids) for ids in call.args[1])
+    del counts[tuple(Ranker.from_pretrained(model, "cpu").tokenize([""])[0])]
+    return counts
+
+
+@pytest.mark.parametrize("order", ["retriever first", "ranker first", "ranker made last"])
+@pytest.mark.parametrize("options", CACHES, ids=str)
 def test_a_document_is_encoded_once(
-    store: BM25SDocumentStore, bi_encoder: Path, tmp_path: Path, ranker_first: bool, options: dict[str, Any]
+    store: BM25SDocumentStore, with_vectors: Path, order: str, options: dict[str, Any]
 ) -> None:
-    """For its vector and to be ranked; if the retriever is loaded first, with a ranker's usual settings."""
-    own = shutil.copytree(bi_encoder, tmp_path / "own")
-    retriever, ranker = hybrid(store, own), AnswerRanker(model=own, device=CPU, cache=options)
+    """For its vector and to be ranked, whichever part is loaded first, whatever the ranker's cache is."""
+    retriever = hybrid(store, with_vectors)
     with patch.object(Ranker, "encode_answers", autospec=True, side_effect=Ranker.encode_answers) as encode:
-        for part in (ranker, retriever) if ranker_first else (retriever, ranker):
+        if order == "ranker made last":
+            retriever.warm_up()
+        ranker = AnswerRanker(model=with_vectors, device=CPU, cache=options)
+        parts = [ranker, retriever] if order == "ranker first" else [retriever, ranker]
+        for part in parts:
             part.warm_up()
         documents = retriever.run(query=QUERY)["documents"]
         ranked = ranker.run(query=QUERY, documents=documents)["documents"]
-    texts = [tuple(ids) for call in encode.call_args_list for ids in call.args[1]]
-    empty = tuple(ranker.loaded().tokenize([""])[0])
-    times = 1 if ranker_first or not options else 2
-    assert {texts.count(ids) for ids in texts if ids != empty} == {times}
-    alone = AnswerRanker(model=bi_encoder, device=CPU, cache=options).run(query=QUERY, documents=documents)["documents"]
+        counts = encoded_texts(encode, with_vectors)
+    assert len(counts) == len(set(TEXTS))
+    assert set(counts.values()) == {1}
+    other = shutil.copytree(with_vectors, with_vectors.with_name("other"))
+    alone = AnswerRanker(model=other, device=CPU, cache=options).run(query=QUERY, documents=documents)["documents"]
     assert [d.id for d in ranked] == [d.id for d in alone]
     assert [d.score for d in ranked] == pytest.approx([d.score for d in alone], abs=1e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"megabytes": 512}], ids=str)
+def test_more_documents_than_are_kept_exact_are_encoded_once(
+    store: BM25SDocumentStore, with_vectors: Path, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a ranker is loaded, a large store's states are already rounded as most rankers want them."""
+    monkeypatch.setattr(state_store, "EXACT_BYTES", 100)
+    retriever = hybrid(store, with_vectors, batch_size=2)
+    ranker = AnswerRanker(model=with_vectors, device=CPU, cache=options)
+    with patch.object(Ranker, "encode_answers", autospec=True, side_effect=Ranker.encode_answers) as encode:
+        retriever.warm_up()
+        ranker.run(query=QUERY, documents=retriever.run(query=QUERY)["documents"])
+        counts = encoded_texts(encode, with_vectors)
+    assert len(counts) == len(set(TEXTS))
+    assert set(counts.values()) == {1}
+
+
+def test_two_rankers_of_other_sizes_share_what_is_encoded(store: BM25SDocumentStore, with_vectors: Path) -> None:
+    """The larger size holds for both, whichever is loaded first."""
+    retriever = hybrid(store, with_vectors)
+    rankers = [AnswerRanker(model=with_vectors, device=CPU, cache={"megabytes": size}) for size in (1, 300, 2)]
+    with patch.object(Ranker, "encode_answers", autospec=True, side_effect=Ranker.encode_answers) as encode:
+        for part in (rankers[0], retriever, *rankers[1:]):
+            part.warm_up()
+        documents = retriever.run(query=QUERY)["documents"]
+        ranked = [ranker.run(query=QUERY, documents=documents)["documents"] for ranker in rankers]
+        counts = encoded_texts(encode, with_vectors)
+    assert set(counts.values()) == {1}
+    assert ranked[0] == ranked[1] == ranked[2]
+    caches = {id(ranker.loaded().cache): ranker.loaded().cache for ranker in rankers}
+    assert [cache.max_bytes for cache in caches.values() if cache is not None] == [300 * 10**6]
 
 
 # --- embedding the documents ------------------------------------------------------------------------------------------

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ap_ranker.ranking.checkpoint import CARD, TOKENIZER, WEIGHTS, find_checkpoint, load_checkpoint
+from ap_ranker.ranking.fingerprint import fingerprint
 from ap_ranker.ranking.quantization import QuantizedStates
-from ap_ranker.ranking.stored_encodings import Encodings, fingerprint
+from ap_ranker.ranking.stored_encodings import Encodings
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 

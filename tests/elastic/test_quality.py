@@ -19,7 +19,8 @@ from haystack.utils import ComponentDevice
 
 from ap_ranker.data.faq import Match
 from ap_ranker.documents import read_entries
-from ap_ranker.ranking.loaded_checkpoints import flush_encodings, keep_encodings
+from ap_ranker.ranking.loaded_checkpoints import flush_encodings
+from ap_ranker.ranking.state_store import keep_encodings
 from ap_ranker.ranking.wordings import EMBEDDED_BY
 from ap_ranker.search.elasticsearch.build_index import build_index
 from ap_ranker.search.elasticsearch.index_target import find_target

@@ -17,8 +17,9 @@ from refusals import absent, refused
 from ap_ranker.errors import InputError
 from ap_ranker.ranking import encode_corpus as module
 from ap_ranker.ranking.encode_corpus import encode_corpus
+from ap_ranker.ranking.fingerprint import fingerprint
 from ap_ranker.ranking.quantization import StateDtype
-from ap_ranker.ranking.stored_encodings import DATABASE, Encodings, Manifest, fingerprint
+from ap_ranker.ranking.stored_encodings import DATABASE, Encodings, Manifest
 
 CORPUS = [f"{a} {b} {c}" for a in ("where", "my", "bike") for b in ("parcel", "money") for c in ("fits", "battery")]
 

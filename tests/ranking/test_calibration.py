@@ -14,8 +14,8 @@ from refusals import refused
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.checkpoint import load_checkpoint, read_checkpoint_config, write_checkpoint_config
+from ap_ranker.ranking.fingerprint import fingerprint
 from ap_ranker.ranking.rule import Calibration, margins
-from ap_ranker.ranking.stored_encodings import fingerprint
 
 numbers = st.floats(-10, 10)
 lists = st.lists(numbers, min_size=1, max_size=8)

@@ -19,10 +19,12 @@ from forked import Forked
 from naive import SMALL
 from refusals import refused
 
+from ap_ranker.ranking import fingerprint as fingerprints
 from ap_ranker.ranking import stored_encodings as module
-from ap_ranker.ranking.loaded_checkpoints import flush_encodings, keep_encodings
+from ap_ranker.ranking.fingerprint import fingerprint, known_fingerprint
+from ap_ranker.ranking.loaded_checkpoints import flush_encodings
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.stored_encodings import fingerprint, known_fingerprint
+from ap_ranker.ranking.state_store import keep_encodings
 
 QUESTION = "Where is my parcel?"
 
@@ -294,7 +296,8 @@ def test_two_processes_at_once(folder: Path, own_cache: Path) -> None:
     code = f"""
 import sys
 from conftest import TEXTS
-from ap_ranker.ranking.loaded_checkpoints import flush_encodings, keep_encodings
+from ap_ranker.ranking.state_store import keep_encodings
+from ap_ranker.ranking.loaded_checkpoints import flush_encodings
 from ap_ranker.ranking.ranker import Ranker
 keep_encodings(True)
 for number in range(6):
@@ -317,7 +320,7 @@ print(scores.tolist()[:-1])
 
 def test_weights_are_not_read_again_for_the_fingerprint(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert known_fingerprint(folder) == fingerprint(folder)
-    monkeypatch.setattr(module, "fingerprint", None)  # cannot be called
+    monkeypatch.setattr(fingerprints, "fingerprint", None)  # cannot be called
     assert len(known_fingerprint(folder)) == 64
 
 

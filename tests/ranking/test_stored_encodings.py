@@ -24,9 +24,10 @@ from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking import encode_corpus as module
 from ap_ranker.ranking.cache import OVERHEAD, EncodingCache
 from ap_ranker.ranking.encode_corpus import encode_corpus
+from ap_ranker.ranking.fingerprint import fingerprint
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.stored_encodings import Encodings, fingerprint
+from ap_ranker.ranking.stored_encodings import Encodings
 
 ANSWERS = [*TEXTS, "", "battery", "the original battery " * 9, TEXTS[1]]
 TOLERANCE = {StateDtype.float32: 1e-6, StateDtype.float16: 5e-3, StateDtype.int8: 5e-2, StateDtype.int4: 0.3}

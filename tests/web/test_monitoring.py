@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.stored_encodings import fingerprint
+from ap_ranker.ranking.fingerprint import fingerprint
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web import limits, presented_search, work
 from ap_ranker.web.judgements import Judgements

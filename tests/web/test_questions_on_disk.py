@@ -17,7 +17,7 @@ from searches import write_pipeline
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
-from ap_ranker.ranking.stored_encodings import text_key
+from ap_ranker.ranking.fingerprint import text_key
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 
 from .bytes_on_disk import bytes_below
