@@ -112,7 +112,7 @@ def encode(
     match: options.MatchText = None,
     device: options.Device = "auto",
 ) -> None:
-    """Encode a corpus in advance, for rankers with `encodings: DIR`."""
+    """Encode a corpus in advance, for rankers with `cache: {folder: DIR}`."""
     from ap_ranker.documents import read_entries
     from ap_ranker.ranking.checkpoint import find_checkpoint, read_checkpoint_config
     from ap_ranker.ranking.encode_corpus import encode_corpus

@@ -1,6 +1,6 @@
 """The store of a checkpoint's encoded texts: each is encoded once, for all who need it, in this process and the next.
 
-| texts | in memory | on disk, if this process keeps encodings |
+| texts | in memory | on disk, in the user's cache or a folder that is named, if this process keeps encodings |
 |---|---|---|
 | answers | states, up to a size, as rankers read them | states, as rankers read them; vectors |
 | known wordings | vectors in 8 bits | vectors |
@@ -74,13 +74,18 @@ class StateStore:
         self._model = model
         self._usual_dtype = usual_dtype
         self._device = device
+        self._folder: Path | None = None
         self._answers: dict[StateDtype, EncodingCache] = {}
         self._exact: list[tuple[Sequence[str], QuantizedStates]] = []  # until a ranker says what it reads
-        self._kept: dict[tuple[str, StateDtype], KeptEncodings] = {}
+        self._kept: dict[tuple[Path | None, str, StateDtype], KeptEncodings] = {}
         self._lock = threading.RLock()
 
     def __reduce__(self) -> tuple[object, ...]:
         return StateStore, (self._files, self._model, self._usual_dtype, self._device)
+
+    def keep_in(self, folder: Path) -> None:
+        """Read and keep encodings in this folder from now on, whatever `keep_encodings` says of the user's cache."""
+        self._folder = folder
 
     def answers(self, dtype: StateDtype, max_bytes: int = CACHE_BYTES) -> EncodingCache:
         """The states of answers in memory, in a dtype: one cache for all who read it, of the largest size wanted."""
@@ -115,7 +120,7 @@ class StateStore:
             kept.add(texts, rounded)
 
     def kept_answers(self, dtype: StateDtype) -> KeptEncodings | None:
-        """The states of answers that outlive this process; `None` unless it keeps them (`keep_encodings`)."""
+        """The states of answers that outlive this process; `None` unless it keeps them."""
         return self._outliving("answers", dtype)
 
     def vectors(self, kind: str, texts: Sequence[str], embed: Callable[[Sequence[str]], Tensor]) -> Tensor:
@@ -159,14 +164,15 @@ class StateStore:
             kept.flush()
 
     def _outliving(self, kind: str, dtype: StateDtype) -> KeptEncodings | None:
-        if not _keeping:
+        folder = self._folder
+        if folder is None and not _keeping:
             return None
-        kind = f"{kind} on {self._device}"
+        key = folder, f"{kind} on {self._device}", dtype
         with self._lock:
-            if (kind, dtype) not in self._kept:
+            if key not in self._kept:
                 try:
                     manifest = Manifest(self._model, self._files.fingerprint, dtype)
                 except (InputError, OSError):  # another one is in its place: nothing tells the next run what this was
                     return None
-                self._kept[kind, dtype] = KeptEncodings(manifest, kind)
-            return self._kept[kind, dtype]
+                self._kept[key] = KeptEncodings(manifest, key[1], folder)
+            return self._kept[key]

@@ -5,9 +5,9 @@ A row of the table `states` is a text: its hash, its number of tokens, and the n
 Several processes may read and write a file at once; of a text that two of them write, one row is kept.
 
 `Encodings` are what `ap-ranker encode` wrote for a whole corpus. `KeptEncodings` outlive a process in the user's cache
-folder, so that a second run encodes nothing: a folder of its owner alone, with one of this format per checkpoint, kind
-of texts and way to compute them. If it is damaged, full, read-only or removed meanwhile, texts are encoded as without
-it, and one line in the log says so.
+folder, or in one that the user names, so that a second run encodes nothing: folders of their owner alone, one of this
+format per checkpoint, kind of texts and way to compute them. If it is damaged, full, read-only or removed meanwhile,
+texts are encoded as without it, and one line in the log says so.
 """
 
 from __future__ import annotations
@@ -194,10 +194,15 @@ def _rows(database: sqlite3.Connection, columns: str, texts: Sequence[str]) -> l
 
 
 class KeptEncodings:
-    """The kept encodings of one kind of texts, such as answers on cpu. Threads may share it."""
+    """The kept encodings of one kind of texts, such as answers on cpu. Threads may share it.
 
-    def __init__(self, manifest: Manifest, kind: str) -> None:
-        self._root = cache_folder("encodings")
+    They are in a folder that the user names, in which nothing is removed and everything is written at once; by default
+    in the user's cache.
+    """
+
+    def __init__(self, manifest: Manifest, kind: str, folder: Path | None = None) -> None:
+        self._is_named = folder is not None
+        self._root = cache_folder("encodings") if folder is None else folder
         name = stored_name(manifest.fingerprint, manifest.dtype, kind)
         self._encodings = Encodings(self._root / name, manifest)
         self._new: list[tuple[list[bytes], QuantizedStates]] = []
@@ -249,7 +254,7 @@ class KeptEncodings:
             self._keys.update(keys)
             kept = states[new].converted(self._encodings.manifest.dtype, torch.device("cpu"))
             self._new.append(([keys[row] for row in new], kept))
-            if sum(batch.nbytes for _, batch in self._new) < UNWRITTEN_BYTES:
+            if not self._is_named and sum(batch.nbytes for _, batch in self._new) < UNWRITTEN_BYTES:
                 return
         self.flush()
 
@@ -267,8 +272,10 @@ class KeptEncodings:
                 batches.append(batch)
             try:
                 states = QuantizedStates.joined(batches)
-                self._make_room(states.nbytes)
-                make_folder(self._root, private=True)
+                if not self._is_named:
+                    self._make_room(states.nbytes)
+                    make_folder(self._root, private=True)
+                make_folder(self._encodings.folder, private=True)
                 encodings = Encodings.begin(self._encodings.folder, self._encodings.manifest)
                 encodings.add(keys, states)
             except (OSError, InputError) as error:

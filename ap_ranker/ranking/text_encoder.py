@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from numbers import Integral
 from operator import is_
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -22,7 +23,7 @@ from ap_ranker.ranking.checkpoint import CheckpointConfig
 from ap_ranker.ranking.loaded_checkpoints import LoadedCheckpoint
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype, state_dtype
 from ap_ranker.ranking.state_store import StateStore
-from ap_ranker.ranking.stored_encodings import Encodings, KeptEncodings
+from ap_ranker.ranking.stored_encodings import DATABASE, Encodings, KeptEncodings
 from ap_ranker.ranking.wordings import WordingVectors
 from ap_ranker.text.reading import without_repetition
 from ap_ranker.text.tokenizer import AnyTokenizer, Span, SubwordTokenizer, TokenBatch, WordsOfTexts
@@ -322,6 +323,16 @@ class TextEncoder:
         """Keep the states of answers in memory, in a cache that others with this checkpoint may share."""
         self.cache = self._checkpoint.states.answers(self.state_dtype(dtype), max_bytes)
         self._reads(self.quantize(self._encode_empty_text(), self.stored_dtype))  # compiles what does so
+
+    def keep_states(self, folder: Path) -> None:
+        """Keep what is encoded in this folder, for the next process, and read what an earlier one or `ap-ranker encode`
+        wrote there for this checkpoint; called before `use_cache`."""
+        self._checkpoint.states.keep_in(folder)
+        if self.encodings is None and (folder / DATABASE).exists():
+            try:
+                self.encodings = Encodings.open(folder, self._checkpoint.files.fingerprint)
+            except InputError as error:  # as after training: they are encoded again
+                logger.warning("%s", error)
 
     def fill_cache(self, cache: EncodingCache | None = None) -> None:
         """Add what is encoded to a cache, by default of all rankers of this checkpoint; do not read it, as it is

@@ -131,7 +131,7 @@ def test_to_dict(component: Component) -> None:
             "fuse_scores": False,
             "precision": None,
             "wordings": None,
-            "cache": {"megabytes": 256, "dtype": None, "encodings": None},
+            "cache": {"megabytes": 256, "dtype": None, "folder": None, "encodings": None},
         },
     }
 
@@ -153,7 +153,7 @@ CUSTOM = {
     "fuse_scores": False,
     "precision": None,
     "wordings": ["train.csv", "more.csv"],
-    "cache": {"megabytes": 5, "dtype": "int8", "encodings": "corpus"},
+    "cache": {"megabytes": 5, "dtype": "int8", "folder": "states", "encodings": "corpus"},
 }
 
 
@@ -172,7 +172,7 @@ def test_to_dict_with_custom_init_parameters(component: Component) -> None:
         scale_score=False,
         score_threshold=0.01,
         batch_size=32,
-        cache={"megabytes": 5, "dtype": "int8", "encodings": Path("corpus")},
+        cache={"megabytes": 5, "dtype": "int8", "folder": Path("states"), "encodings": Path("corpus")},
         wordings=["train.csv", "more.csv"],
     )
     assert ranker.to_dict() == {"type": type_of(component), "init_parameters": CUSTOM}

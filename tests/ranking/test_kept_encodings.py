@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sqlite3
@@ -69,6 +70,7 @@ class Run:
         flush_encodings()
         del self.ranker.encode_answers  # what counts the texts holds what it counts for
         del self.ranker
+        gc.collect()  # a cycle of references may hold it
 
 
 def scores_of_a_run(folder: Path, texts: list[str] = TEXTS) -> tuple[torch.Tensor, int]:

@@ -25,7 +25,7 @@ from ap_ranker.threads import in_thread
 
 logger = logging.getLogger(__name__)
 
-CACHE = {"megabytes": 256, "dtype": None, "encodings": None}
+CACHE = {"megabytes": 256, "dtype": None, "folder": None, "encodings": None}
 """How a ranker keeps encoded documents, by default."""
 
 FIELDS = ("meta_fields_to_embed", "embedding_separator")
@@ -158,7 +158,10 @@ def read_cache(cache: Mapping[str, Any] | None) -> dict[str, Any]:
     check_number("megabytes of the cache", settings["megabytes"], 0)
     if settings["dtype"] is not None:
         check_known("dtype of the cache", settings["dtype"], StateDtype)
-    return {**settings, "encodings": None if settings["encodings"] is None else str(settings["encodings"])}
+    for name in ("folder", "encodings"):
+        if settings[name] is not None:
+            settings[name] = str(settings[name])
+    return settings
 
 
 SENTENCE_TRANSFORMERS = (

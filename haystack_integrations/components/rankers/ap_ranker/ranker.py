@@ -132,7 +132,9 @@ class AnswerRanker(CheckpointComponent):
             itself, but for case, white space and final punctuation, comes first and is never left out.
         :param cache: How encoded documents are kept: `megabytes` (256; 0: not) of device memory, the least recently
             used are dropped first; `dtype`: `float32`, `float16`, `int8` or `int4`, by default the smallest by which
-            the model loses nothing; `encodings`: a folder of `ap-ranker encode`, whose documents need no encoding.
+            the model loses nothing; `folder`: where they are also kept for the next start, which then encodes nothing,
+            by default nowhere; `encodings`: the same of earlier releases, a folder that `ap-ranker encode` wrote and
+            that is only read.
         :raises ValueError: A number is out of range, a setting is unknown, or both thresholds are given.
         """
         check_limits(score_threshold, precision)
@@ -175,9 +177,11 @@ class AnswerRanker(CheckpointComponent):
     def _load(self) -> Ranker:
         megabytes = self.cache["megabytes"]
         dtype = self.cache["dtype"]
-        encodings = self.cache["encodings"]
-        ranker = self._read_checkpoint(encodings=encodings)
-        if megabytes:
+        folder = self.cache["folder"]
+        ranker = self._read_checkpoint(encodings=self.cache["encodings"])
+        if folder is not None:
+            ranker.keep_states(Path(folder).absolute())
+        if megabytes or folder is not None:
             ranker.use_cache(megabytes * 10**6, StateDtype(dtype) if dtype else None)
         spec = MODELS[ranker.name]
         if self.family not in (None, spec.family):
