@@ -120,7 +120,8 @@ def _timed(owner: type, name: str, what: str, spent: dict[str, float]) -> None:
 class Walk:
     """The files of our packages whose functions a call runs, with the number of calls; and what crosses rooms.
 
-    `room_changes` counts the calls of a function by one of another room, directly or through a library.
+    `room_changes` counts the calls of a function by one of another room, directly or through a library, or through a
+    file that any room may use.
     """
 
     files: dict[str, int] = field(default_factory=dict)
@@ -132,16 +133,27 @@ def walk_of(call: Callable[[], object], checkout: Path) -> Walk:
     walk = Walk()
     folders = tuple(str(checkout / folder) + os.sep for folder in ("ap_ranker", "haystack_integrations"))
 
+    def room_of(frame: FrameType) -> str | None:
+        """`haystack_integrations`, or the folder of `ap_ranker`; `None` of other code and of what any room may use."""
+        file = frame.f_code.co_filename
+        if not file.startswith(folders):
+            return None
+        package, *inside = Path(file).relative_to(checkout).parts
+        if package == "haystack_integrations":
+            return package
+        return inside[0] if len(inside) > 1 else None
+
     def count(frame: FrameType, event: str, _: object) -> None:
         file = frame.f_code.co_filename
         if event != "call" or not file.startswith(folders):
             return
         name = str(Path(file).relative_to(checkout))
         walk.files[name] = walk.files.get(name, 0) + 1
+        room = room_of(frame)
         caller = frame.f_back
-        while caller is not None and not caller.f_code.co_filename.startswith(folders):
+        while caller is not None and room_of(caller) is None:
             caller = caller.f_back
-        if caller is not None and room_of(caller.f_code.co_filename, checkout) != room_of(file, checkout):
+        if room is not None and caller is not None and room_of(caller) != room:
             walk.room_changes += 1
 
     sys.setprofile(count)
@@ -150,12 +162,6 @@ def walk_of(call: Callable[[], object], checkout: Path) -> Walk:
     finally:
         sys.setprofile(None)
     return walk
-
-
-def room_of(file: str, checkout: Path) -> str:
-    """`haystack_integrations`, or the folder or file of `ap_ranker`."""
-    package, inside, *_ = Path(file).relative_to(checkout).parts
-    return package if package == "haystack_integrations" else inside
 
 
 if __name__ == "__main__":
