@@ -202,7 +202,8 @@ class CheckpointComponent(Composed):
 
     @classmethod
     def _of_this_release(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        """A new dictionary of the parameters, by the names of this release; an earlier one may have written them.
+        """
+        A new dictionary of the parameters, by the names of this release; an earlier one may have written them.
 
         It is a hook because `@component` makes each class anew: there, `super` fails in a class method.
         """

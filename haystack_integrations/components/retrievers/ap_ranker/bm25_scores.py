@@ -84,7 +84,7 @@ class BM25Scores(Composed):
         check_documents(documents)
         key = query_key(query)
         if self.retriever is None:
-            return {"documents": self._converted(documents, key)}
+            return {"documents": converted_scores(documents, key, self.k1)}
         without_score: set[str] = set()
         for document in documents:
             if query_data(document, key).get(BM25_SCORE) is None:
@@ -94,7 +94,7 @@ class BM25Scores(Composed):
         filters = {"field": "id", "operator": "in", "value": sorted(without_score)}
         scored = self.retriever.run(query=query, filters=filters, top_k=len(without_score))["documents"]
         scores: dict[str, float | None] = {}
-        for document in self._converted(scored, key):
+        for document in converted_scores(scored, key, self.k1):
             scores[document.id] = query_data(document, key).get(BM25_SCORE)
         completed: list[Document] = []
         for document in documents:
@@ -105,13 +105,14 @@ class BM25Scores(Composed):
             completed.append(with_query_data(document, key, data, document.score))
         return {"documents": completed}
 
-    def _converted(self, documents: list[Document], key: str | None) -> list[Document]:
-        """Copies with Elasticsearch's scores as Lucene's; those without a score, or with BM25's, are unchanged."""
-        converted: list[Document] = []
-        for rank, document in enumerate(documents, start=1):
-            if document.score is None or query_data(document, key).get(BM25_SCORE) is not None:
-                converted.append(document)
-                continue
-            score = document.score / (self.k1 + 1)
-            converted.append(with_query_data(document, key, {BM25_SCORE: score, BM25_RANK: rank}, score))
-        return converted
+
+def converted_scores(documents: list[Document], key: str | None, k1: float) -> list[Document]:
+    """Copies with Elasticsearch's scores as Lucene's; those without a score, or with BM25's, are unchanged."""
+    converted: list[Document] = []
+    for rank, document in enumerate(documents, start=1):
+        if document.score is None or query_data(document, key).get(BM25_SCORE) is not None:
+            converted.append(document)
+            continue
+        score = document.score / (k1 + 1)
+        converted.append(with_query_data(document, key, {BM25_SCORE: score, BM25_RANK: rank}, score))
+    return converted

@@ -281,7 +281,7 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         asked = AskedWords.of(query, language, self._known_parts(index, query, language))
         hits = self._hits(ranker, index, query, asked, filters, top_k)
         kept = self._current_documents()
-        rows = self._fetch(index, hits.changes, kept, language)
+        rows = self._rows_of(index, hits.changes, kept, language)
         fetched = _found(hits, kept, rows, asked, query, language)
         span = tracing.tracer.current_span()
         if span is not None:
@@ -346,7 +346,7 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
             self._kept = _KeptDocuments()
         return self._kept
 
-    def _fetch(
+    def _rows_of(
         self, index: str, changes: Mapping[str, int], kept: _KeptDocuments, language: str | None
     ) -> dict[str, int]:
         """The rows of documents; those that are not in memory are fetched. What is gone by now is left out."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from haystack import Document, component
 
-from ap_ranker.ranking.bm25 import K1
+from ap_ranker.ranking.bm25 import K1, check_parameters
+from haystack_integrations.common.ap_ranker.component import Composed
 from haystack_integrations.common.ap_ranker.query_data import check_documents, check_query, query_key
-from haystack_integrations.components.retrievers.ap_ranker.bm25_scores import BM25Scores
+from haystack_integrations.components.retrievers.ap_ranker.bm25_scores import converted_scores
 
 
 @component
-class LuceneScores(BM25Scores):
+class LuceneScores(Composed):
     """
     Converts the scores of `ElasticsearchBM25Retriever`, as `BM25Scores` without a retriever does: use that.
 
@@ -27,6 +28,7 @@ class LuceneScores(BM25Scores):
     """
 
     parameters = ("k1",)
+    uses = ()
 
     def __init__(self, k1: float = K1) -> None:
         """
@@ -35,7 +37,8 @@ class LuceneScores(BM25Scores):
         :param k1: The k1 in the settings of the index's BM25 similarity.
         :raises InputError: It is out of range.
         """
-        BM25Scores.__init__(self, k1=k1)  # no super(): @component recreates the class
+        check_parameters(k1)
+        self.k1 = k1
 
     @component.output_types(documents=list[Document])
     def run(self, documents: list[Document], query: str | None = None) -> dict[str, list[Document]]:
@@ -50,6 +53,6 @@ class LuceneScores(BM25Scores):
         """
         check_documents(documents)
         if query is None:
-            return {"documents": self._converted(documents, key=None)}
+            return {"documents": converted_scores(documents, None, self.k1)}
         check_query(query)
-        return {"documents": self._converted(documents, query_key(query))}
+        return {"documents": converted_scores(documents, query_key(query), self.k1)}
