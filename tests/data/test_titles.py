@@ -203,6 +203,7 @@ SHOPS: Sheet = [["Shop", "Street", "Hours", "Phone"], ["Nord", "A 1", "9-5", "12
 BELOW: dict[str, tuple[Sheet, Sheet]] = {
     "another table": ([NAMES, WHERE, WHEN, [""], *SHOPS], [WHERE, WHEN]),
     "another table below two blank rows": ([NAMES, WHERE, [""], ["", ""], *SHOPS], [WHERE]),
+    "another table below an invisible character": ([NAMES, WHERE, ["\u200b"], *SHOPS], [WHERE]),
     "another table with a title": ([NAMES, WHERE, [""], ["Läden"], *SHOPS], [WHERE]),
     "two other tables": ([NAMES, WHERE, [""], *SHOPS, [""], *SHOPS], [WHERE]),
     "entries below another table": ([NAMES, WHERE, [""], *SHOPS, [""], WHEN], [WHERE, WHEN]),
