@@ -250,7 +250,7 @@ def test_processes_end_with_the_server(tmp_path: Path, checkpoint: Path, sent: s
     options = ["--pipeline", str(pipeline), "--documents", str(faq), "--workers", "2"]
     with served(*options, folder=tmp_path) as server:
         entries = f"ap_ranker_cache_entries {2.0 * len(TEXTS[::2])}"  # those of both processes
-        while entries not in httpx.get(f"{server.address}metrics").text:
+        while entries not in httpx.get(f"{server.address}metrics", timeout=60).text:
             time.sleep(0.1)
         children = psutil.Process(server.process.pid).children(recursive=True)
         answer = httpx.post(f"{server.address}api/search", json={"question": "my parcel"}, timeout=60)
