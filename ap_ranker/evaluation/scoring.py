@@ -144,11 +144,10 @@ def score_wordings(
     scores: CandidateScores,
     *,
     as_new: bool = True,
-    encoded: WordingVectors | None = None,
 ) -> CandidateScores:
     """Compare each question with the known wordings of its candidates, if there are any and the model can compare them.
 
-    `as_new`, those equal to the question are left out. The wordings join those that the model has `encoded` before.
+    `as_new`, those equal to the question are left out.
     """
     if scores.question_vectors is None or not any(answer.wordings for answer in dataset.answers):
         return scores
@@ -156,11 +155,8 @@ def score_wordings(
     wordings: list[str] = []
     for row in ranked:
         wordings += dataset.answers[row].wordings
-    vectors = encoded
-    if vectors is None:
-        # While a model is trained, those of the ranker may be of an earlier epoch.
-        is_trained = ranker.config is not None
-        vectors = ranker.wording_vectors if is_trained else WordingVectors()
+    # While a model is trained, those of the ranker may be of an earlier epoch.
+    vectors = WordingVectors() if ranker.config is None else ranker.wording_vectors
     n_bytes = vectors.nbytes(wordings, ranker.embed_questions)  # encoded before the time is taken, as the answers are
     wording_keys: set[str] = set()
     if as_new:

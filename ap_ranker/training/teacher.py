@@ -178,7 +178,7 @@ def _score(
         scores = score_candidates(ranker, data, questions, pools)
         weights = ranker.decider().weights
         if weights.wording:
-            scores = score_wordings(ranker, data, questions, pools, scores, encoded=ranker.wording_vectors)
+            scores = score_wordings(ranker, data, questions, pools, scores)
         ranked = np.concatenate([ranked_scores(signals, weights) for signals in scores.signals])
     else:
         texts = [question.text for question in questions]

@@ -30,9 +30,9 @@ from ap_ranker.ranking.rule import (
     Calibration,
     Signals,
     Weights,
-    key,
     rank,
     ranked_scores,
+    threshold_key,
 )
 from ap_ranker.text.near_copies import near_groups
 from ap_ranker.training.recommendation import MRR, UTILITY, Served
@@ -246,7 +246,7 @@ def served(run: Run, model: str) -> Served:
         weights = most_probable(weight_fit.PRIORS)(run.signals(AFTER, dev, known), run.right(dev))
     score, margin, bias, floor = run.arrays["before_prior"].tolist()
     higher = float(run.arrays[f"{model}_background"] - run.arrays["before_background"])
-    thresholds = {key(target): least for target, least in run.arrays["before_thresholds"].tolist()}
+    thresholds = {threshold_key(target): least for target, least in run.arrays["before_thresholds"].tolist()}
     calibration = Calibration(score, margin, bias - score * higher, thresholds, floor=floor + higher, basis=Basis.PRIOR)
     decider = Decider(run.faq, weights, {MODEL: calibration, FUSED: calibration}, lambda scores: scores)
     signals = run.signals(model, asked, known)

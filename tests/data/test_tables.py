@@ -78,7 +78,7 @@ def test_rows_above_the_header_may_be_blank(above: str, tmp_path: Path) -> None:
 def test_the_delimiter_is_found(delimiter: str, ends: str, data: st.DataObject) -> None:
     """Whatever the texts hold: only the header tells."""
     text = st.text(st.characters(exclude_categories=["Cc", "Cs"], exclude_characters="\\"))  # no escaped line end
-    rows = data.draw(st.lists(st.tuples(text, text).filter(lambda row: any(map(str.strip, row))), min_size=1))
+    rows = data.draw(st.lists(st.tuples(text, text).filter(lambda row: any(map(stripped, row))), min_size=1))
     header = ("Frage, lang; ja", "Antwort")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.csv"

@@ -28,8 +28,8 @@ from ap_ranker.cli.main import app
 from ap_ranker.data.faq import Match
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.outcome import Outcome
-from ap_ranker.search import index_layout
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.search.elasticsearch import index_layout
 from ap_ranker.search.elasticsearch.index_layout import SETTINGS
 from ap_ranker.search.load_pipeline import report_store_errors
 from elastic.adapter import Adapter

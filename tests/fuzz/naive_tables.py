@@ -50,8 +50,8 @@ def naive_rows(path: Path) -> list[dict[str, str]]:
     header, *rows = _below_titles([record for record in records if any(map(stripped, record))])
     names = [stripped(name) for name in header]
     is_pair = _is_pair([base_name(name) for name in names])
-    stripped = [[each.strip(" \ufeff") for each in row] for row in rows]
-    rows = [row for i, row in enumerate(rows) if i == 0 or not is_pair or stripped[i] != names]
+    texts = [[cell.strip(" \ufeff") for cell in row] for row in rows]
+    rows = [row for i, row in enumerate(rows) if i == 0 or not is_pair or texts[i] != names]
     named = max(place for place, name in enumerate([" ", *names]) if name)
     # Columns without a name are left out, and a notice counts their texts.
     whole = [[*row, *[""] * (len(names) - len(row))] for row in rows]
@@ -104,7 +104,7 @@ def _workbook(content: bytes) -> list[dict[str, str]]:
         book = openpyxl.load_workbook(io.BytesIO(content), data_only=True)
     for sheet in book.worksheets:
         values = [[_cell(value) for value in row] for row in sheet.iter_rows(values_only=True)]
-        header, *rows = [row for row in values if any(map(str.strip, row))] or [[]]
+        header, *rows = [row for row in values if any(map(stripped, row))] or [[]]
         if header:
             names = [name.strip() for name in header if name.strip()]
             return [_record(list(zip(names, row, strict=False))) for row in rows]
