@@ -26,7 +26,9 @@ from small_runs import (
 
 from ap_ranker.models.registry import MODELS
 
-PRECISIONS = ["off", "bf16", "fp16"]
+PRECISIONS = ["bf16", pytest.param("off", marks=pytest.mark.slow), pytest.param("fp16", marks=pytest.mark.slow)]
+"""The first is what a GPU has by default."""
+
 COUNTS = sorted(set(MODELS) - set(LEARNERS))
 
 SLOW = [
@@ -47,7 +49,7 @@ def test_two_steps(name: str, objective: str, precision: Any, tmp_path: Path) ->
     assert len(set(losses)) == 2 or precision == "fp16"
     weights = result.ranker.model.state_dict().values()
     assert all(isinstance(weight, GPUTensor) and weight.isfinite().all() for weight in weights)
-    if precision == "bf16":  # what a GPU has by default; ranking is in float32 always
+    if precision == "bf16":  # for one of them: ranking is in float32 always
         check_every_cache(tmp_path / "run-cuda", random_pairs())
 
 
