@@ -46,8 +46,8 @@ def evaluate(
     """Evaluate a checkpoint and BM25 on the same questions and candidates."""
     from ap_ranker.evaluation.evaluate import evaluate as run
 
-    with ProgressBars() as bars:
-        report = run(checkpoint, data, on_progress=partial(bars.update, "reading the answers"), **vars(conditions))
+    with ProgressBars() as progress:
+        report = run(checkpoint, data, on_progress=partial(progress.update, "reading the answers"), **vars(conditions))
     served = None
     if pipeline:
         from ap_ranker.search.evaluate_pipeline import evaluate_pipeline

@@ -63,7 +63,7 @@ def index(
             from ap_ranker.web.changes import owners_changes
 
         overlay = owners_changes(database)
-    with ProgressBars() as bars:
+    with ProgressBars() as progress:
         changes = index_faq(
             documents,
             pipeline,
@@ -73,9 +73,9 @@ def index(
             part=_part(part),
             overlay=overlay,
             test=test,
-            on_progress=partial(bars.update, "indexing"),
-            on_embedded=partial(bars.update, "embedding"),
-            on_tested=partial(bars.update, "testing"),
+            on_progress=partial(progress.update, "indexing"),
+            on_embedded=partial(progress.update, "embedding"),
+            on_tested=partial(progress.update, "testing"),
         )
     comparison = changes.comparison
     if comparison is not None and comparison.is_worse:
@@ -124,9 +124,9 @@ def encode(
     folder = find_checkpoint(checkpoint)
     match = match or Match(read_checkpoint_config(folder).training.get("match", Match.both))
     texts = [entry.text(match) for entry in read_entries(documents, columns)]
-    with ProgressBars() as bars:
+    with ProgressBars() as progress:
         written = encode_corpus(
-            folder, texts, output, dtype=states_dtype, device=device, on_progress=partial(bars.update, "encoding")
+            folder, texts, output, dtype=states_dtype, device=device, on_progress=partial(progress.update, "encoding")
         )
     encodings = Encodings.open(output, fingerprint(folder))
     size = sum(file.stat().st_size for file in output.rglob("*") if file.is_file())

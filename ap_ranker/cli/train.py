@@ -138,7 +138,7 @@ def _train(
         keep_former(run.output)
         console.say(f"The checkpoint before is kept. To go back: ap-ranker retrain --back --model {run.output}")
     try:
-        with ProgressBars() as bars:
+        with ProgressBars() as progress:
             result = train(
                 data=training,
                 dev=development,
@@ -148,7 +148,7 @@ def _train(
                 resume=run.resume,
                 callbacks=(EpochLines(console),),
                 about=about,
-                on_progress=bars.update,
+                on_progress=progress.update,
             )
     except KeyboardInterrupt:
         if process_number() == 0 and ResumeFolder(run.output).folder.is_dir():

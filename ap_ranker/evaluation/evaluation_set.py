@@ -207,7 +207,7 @@ class EvaluationSet:
         """As `report`, from known scores of this set's candidates; `of_each` question by weights of its own."""
         if of_each is None:
             of_each = [weights] * len(self.questions)
-        rankings = self.rankings(scores, [replace(own, bm25=0.0) for own in of_each])
+        rankings = self.rankings(scores, [replace(own_weights, bm25=0.0) for own_weights in of_each])
         served = self.rankings(scores, of_each, calibration)
         alone = None
         if weights.wording and scores.wordings:

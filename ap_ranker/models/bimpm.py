@@ -189,11 +189,11 @@ class BiMPM(Classifier):
         a = answers.per_token["forwards"]
         q_end = last_pool(q, questions.mask)
         a_end = last_pool(a, answers.mask)
-        q_forwards, a_forwards = self.forward_matching(q, a, q_end, a_end, real)
+        q_forwards, a_forwards = self.forward_matching(q, a, first_end=q_end, second_end=a_end, real=real)
         # The backward LSTM ends at the first token.
         q = questions.per_token["backwards"]
         a = answers.per_token["backwards"]
-        q_backwards, a_backwards = self.backward_matching(q, a, q[:, 0], a[:, 0], real)
+        q_backwards, a_backwards = self.backward_matching(q, a, first_end=q[:, 0], second_end=a[:, 0], real=real)
         of_questions = self._aggregated(q_forwards, q_backwards, questions.mask)
         of_answers = self._aggregated(a_forwards, a_backwards, answers.mask)
         return torch.cat([of_questions, of_answers], dim=1)

@@ -67,6 +67,6 @@ def load_shared(
                 continue
             if checkpoint_version(folder) == version:
                 files = LoadedFiles(folder.resolve(), version)
-                loaded = LoadedCheckpoint(config, model.to(device), tokenizer, device.type, files)
+                loaded = LoadedCheckpoint(config, model.to(device), tokenizer, device=device.type, files=files)
                 _loaded[key] = loaded
                 return loaded

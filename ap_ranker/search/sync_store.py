@@ -267,11 +267,11 @@ def _read_pipeline(path: Path) -> tuple[Any, APDocumentEmbedder | None, list[Any
     parts = list(components_of(pipeline))
     has_writer = any(isinstance(part, DocumentWriter) for part in parts)
     embedders = [part for part in parts if isinstance(part, APDocumentEmbedder)]
-    others = [part for part in parts if not isinstance(part, DocumentWriter | APDocumentEmbedder)]
-    if len(embedders) > 1 or (has_writer and others):
+    other_parts = [part for part in parts if not isinstance(part, DocumentWriter | APDocumentEmbedder)]
+    if len(embedders) > 1 or (has_writer and other_parts):
         raise InputError(
             f"{path}: expected a writer and before it at most one APDocumentEmbedder, found "
-            f"{', '.join(type(part).__name__ for part in embedders + others)}. Run such a pipeline with Haystack."
+            f"{', '.join(type(part).__name__ for part in embedders + other_parts)}. Run such a pipeline with Haystack."
         )
     embedder = embedders[0] if embedders else None
     if embedder is not None:

@@ -150,7 +150,7 @@ class Teacher:
             pairs: list[tuple[str, list[int]]] = []
             for question, pool in zip(batch, pools_of_batch, strict=True):
                 pairs.append((question.text, list(pool)))
-            score = partial(_score, ranker, data, batch, pools_of_batch)
+            score = partial(_score, ranker, data, questions=batch, pools=pools_of_batch)
             parts.append(computed_once("teacher-scores", (*model, answers, pairs), score))
         on_progress("scoring with the teacher", len(pools), len(pools))
         temperature = ranker.model.temperature if isinstance(ranker, Ranker) else ranker.temperature
@@ -178,7 +178,7 @@ def _score(
         scores = score_candidates(ranker, data, questions, pools)
         weights = ranker.decider().weights
         if weights.wording:
-            scores = score_wordings(ranker, data, questions, pools, scores)
+            scores = score_wordings(ranker, data, questions, candidates=pools, scores=scores)
         ranked = np.concatenate([ranked_scores(signals, weights) for signals in scores.signals])
     else:
         texts = [question.text for question in questions]

@@ -160,19 +160,19 @@ class AnswerRanker(CheckpointComponent):
 
     @classmethod
     def _of_this_release(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        others = dict(parameters)
+        renamed = dict(parameters)
         cache = {}
         for earlier_name, name in CACHE_OF_0_1_0.items():
-            if earlier_name in others:
-                cache[name] = others.pop(earlier_name)
+            if earlier_name in renamed:
+                cache[name] = renamed.pop(earlier_name)
         if cache:
-            others["cache"] = {**cache, **(others.get("cache") or {})}
-        if others.pop("explain", False):
+            renamed["cache"] = {**cache, **(renamed.get("cache") or {})}
+        if renamed.pop("explain", False):
             raise InputError(
                 f"{cls.__name__}: expected `explain` as an argument of `run`, found it in init_parameters. Remove it "
                 "there, and run the queries that want the reasons with explain=True."
             )
-        return others
+        return renamed
 
     def _load(self) -> Ranker:
         megabytes = self.cache["megabytes"]
