@@ -14,6 +14,7 @@ from ap_ranker.errors import InputError
 
 if TYPE_CHECKING:
     from ap_ranker.training.calibrate import CalibrationReport, SplitReport
+    from ap_ranker.training.calibration_gain import CalibrationGain
 
 
 ENOUGH = 200
@@ -68,8 +69,15 @@ def calibrate(
         write_json(json_file, report.as_json())
     for sentence in advice(report):
         console.say(sentence)
+    if report.gain is not None:
+        console.say(_compared(report.gain))
     if report.files:
         console.say(f"Wrote the calibration into {checkpoint}: {' and '.join(report.files)}.")
+    else:
+        console.warn(
+            f"{checkpoint} keeps the calibration that it had: with one on these questions the search would be worse. "
+            "More questions of users would make a better one."
+        )
 
 
 def advice(report: CalibrationReport) -> Iterator[str]:
@@ -92,6 +100,16 @@ def advice(report: CalibrationReport) -> Iterator[str]:
             f"This rests on {asked:,} question{'s' if asked != 1 else ''} and on what was learnt from other FAQs. "
             f"{ENOUGH - asked} more questions of users would make it more certain."
         )
+
+
+def _compared(gain: CalibrationGain) -> str:
+    """The search without and with the calibration, in a sentence."""
+    from ap_ranker.ranking.verdict import WRONG_COSTS
+
+    return (
+        f"Right answers asserted minus {WRONG_COSTS:g} times wrong ones: {gain.utility_before:+.2f} a question without "
+        f"these questions, {gain.utility_after:+.2f} with a calibration on them."
+    )
 
 
 def _print_unanswerable(split: SplitReport) -> None:

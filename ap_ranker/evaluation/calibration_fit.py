@@ -389,7 +389,15 @@ def measure(calibration: Calibration, rankings: Rankings) -> dict[str, Any]:
     return _measured(answers, outcomes)
 
 
-def cross_measure(
+@dataclass(frozen=True)
+class CrossFit:
+    """Some of the questions, and a calibration that was fitted to the others alone."""
+
+    calibration: Calibration
+    rankings: Rankings
+
+
+def cross_fits(
     calibration: Calibration,
     rankings: Rankings,
     texts: Sequence[str],
@@ -397,30 +405,36 @@ def cross_measure(
     *,
     prior: Calibration | None = None,
     hidden: float | None = None,
-) -> dict[str, Any] | None:
-    """As `measure`, of the questions that the calibration was fitted to, each by a fit like it to others alone.
+) -> list[CrossFit]:
+    """All questions in parts, each with a fit to the other parts, like the calibration that was fitted to all of them.
 
-    Near copies (of `texts`) are fitted to together, or not at all. `None` if all questions are near copies, or if
+    Near copies (of `texts`) are fitted to together, or not at all. Empty if all questions are near copies, or if
     nothing can be hidden.
     """
-    thresholds = _thresholds(calibration)
-    answers: list[TopAnswers] = []
-    leasts: dict[str, list[NDArray[np.float64]]] = {name: [] for name in thresholds}
+    crossed: list[CrossFit] = []
     for part in parts_of(texts):
         fitted_to = rankings.of(others(part, len(texts)))
         measured = rankings.of(part)
         if hidden is not None:
             if not (fitted_to.can_hide and measured.can_hide):
-                return None
+                return []
             fitted_to = with_hidden(fitted_to, hidden)
             measured = with_hidden(measured, hidden)
         fitted = replace(fit(fitted_to, precisions, prior), floor=calibration.floor)
-        answers.append(top_answers(fitted, measured))
-        own_thresholds = _thresholds(fitted)
+        crossed.append(CrossFit(fitted, measured))
+    return crossed
+
+
+def cross_measure(calibration: Calibration, crossed: Sequence[CrossFit]) -> dict[str, Any]:
+    """As `measure`, of the questions that the calibration was fitted to, each by a fit to others alone."""
+    thresholds = _thresholds(calibration)
+    answers: list[TopAnswers] = []
+    leasts: dict[str, list[NDArray[np.float64]]] = {name: [] for name in thresholds}
+    for part in crossed:
+        answers.append(top_answers(part.calibration, part.rankings))
+        own_thresholds = _thresholds(part.calibration)
         for name, least in leasts.items():
-            least.append(np.full(len(measured.signals), own_thresholds.get(name, np.inf)))
-    if not answers:
-        return None
+            least.append(np.full(len(part.rankings.signals), own_thresholds.get(name, np.inf)))
     together = TopAnswers.joined(answers)
     outcomes: dict[str, Any] = {}
     for name, least in leasts.items():

@@ -20,8 +20,10 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.calibration_fit import (
     HIDDEN,
     Certainty,
+    CrossFit,
     Fit,
     Rankings,
+    cross_fits,
     cross_measure,
     fit_with_certainty,
     has_a_wording_left,
@@ -36,9 +38,11 @@ from ap_ranker.evaluation.evaluate import trained_match
 from ap_ranker.evaluation.evaluation_set import easy_warnings
 from ap_ranker.files import restore, write_text_atomically
 from ap_ranker.ranking.checkpoint import CARD, CheckpointConfig, read_checkpoint_config, write_checkpoint_config
+from ap_ranker.ranking.decision import PRECISION
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import FUSED, MODEL, Basis, Calibration, threshold_key
+from ap_ranker.training.calibration_gain import CalibrationGain
 from ap_ranker.training.card import calibration_section, card_with_calibration
 from ap_ranker.training.prior_calibration import prior_calibration
 
@@ -76,7 +80,9 @@ class CalibrationReport:
     """What `calibrate` measured on `dev` and, if given, `test`; the files it wrote; what to be wary of, in words.
 
     `certainty` tells for the `key` of each target precision, of the score that answers are ranked by, how sure its
-    threshold is.
+    threshold is. `gain` compares with what was learnt from other FAQs, or from the FAQ's own wordings, at the default
+    target precision: `None` if that is not among the targets, if nothing was learnt, or if the questions chose the
+    checkpoint. Where it is a loss, the checkpoint stays as it was, and `files` is empty.
     """
 
     splits: Mapping[str, SplitReport]
@@ -84,6 +90,7 @@ class CalibrationReport:
     warnings: Sequence[str]
     precisions: Sequence[float]
     certainty: Mapping[str, Certainty]
+    gain: CalibrationGain | None
 
     def as_json(self) -> dict[str, Any]:
         """Split -> kind of score -> what `measure` tells of it."""
@@ -114,7 +121,8 @@ def calibrate(
     Questions that are the only wording of their entry are left out (`has_a_wording_left`); where all are, what was
     learnt from other FAQs stays.
 
-    What is told of `dev` is measured on each question by a fit to the others, none of which is a near copy of it.
+    What is told of `dev` is measured on each question by a fit to the others, none of which is a near copy of it. If
+    the search would be worse than without them, nothing is written (`gain`).
 
     Some questions should be unanswerable; if none is, right answers are hidden, so that a `share` of them (.1) is.
     `precisions` are target shares of right answers among those returned, by default `PRECISIONS`; others lie between
@@ -168,16 +176,36 @@ def calibrate(
         fitted = _Fitted.to(ranked["dev"], targets, prior, basis)
     else:
         fitted = _Fitted.of_prior({kind: prior[kind] for kind in ranked["dev"].rankings})
+    crossed = ranked["dev"].cross_fits(fitted, targets, prior)
+    gain = _gain(ranker, ranked["dev"], crossed, prior)
     splits: dict[str, SplitReport] = {}
     for split, own in ranked.items():
-        warnings += easy_warnings(own.data, ranker.seen_in_training(own.data.question_texts))
-        warnings += own.notes()
-        splits[split] = own.report(fitted, targets, prior, is_fitted_to=split == "dev")
+        warnings += own.warnings(ranker)
+        splits[split] = own.report(fitted, crossed if split == "dev" else None)
     last = list(splits.values())[-1]
     section = calibration_section(questions=last.title_of_card, scores=SCORES, measured=last.scores)
-    files = _write(folder, section, faq=data["dev"], fits=fitted.calibrations, prior=prior)
+    files: list[str] = []
+    if gain is None or not gain.is_loss:
+        files = _write(folder, section, faq=data["dev"], fits=fitted.calibrations, prior=prior)
     certainty = fitted.certainty(ranked["dev"], targets)
-    return CalibrationReport(splits, files, list(dict.fromkeys(warnings)), targets, certainty)
+    return CalibrationReport(splits, files, list(dict.fromkeys(warnings)), targets, certainty, gain)
+
+
+def _gain(
+    ranker: Ranker, dev: _Ranked, crossed: Mapping[str, Sequence[CrossFit]], prior: Mapping[str, Calibration]
+) -> CalibrationGain | None:
+    """Compared with what decides without these questions, of the score that answers are ranked by.
+
+    An earlier calibration on questions is not compared with: it may have been fitted to the same ones.
+    """
+    kind = FUSED if ranker.decider().weights.bm25 else MODEL
+    if kind not in prior or not crossed.get(kind):
+        return None
+    if threshold_key(PRECISION) not in crossed[kind][0].calibration.thresholds:
+        return None  # the default precision, at which searches are compared, is not among the targets
+    if any(ranker.chosen_by(dev.data.question_texts) or []):  # with those, the training has compared the searches
+        return None
+    return CalibrationGain.of(prior[kind], crossed[kind])
 
 
 def _check_shares(name: str, values: Sequence[float] | None) -> None:
@@ -219,45 +247,47 @@ class _Ranked:
             rankings = {kind: with_hidden(own, hidden) for kind, own in asked.items()}
         return cls(dataset, asked, rankings, floors, hidden)
 
-    def notes(self) -> list[str]:
-        """How many rows of the data were left out or merged, each with the reason."""
-        return [f"{count:,} {reason}" for reason, count in self.data.notes.items()]
+    def warnings(self, ranker: Ranker) -> list[str]:
+        """Why the questions may be too easy; how many rows of the data were left out or merged, with the reason."""
+        notes = [f"{count:,} {reason}" for reason, count in self.data.notes.items()]
+        return [*easy_warnings(self.data, ranker.seen_in_training(self.data.question_texts)), *notes]
 
-    def report(
-        self,
-        fitted: _Fitted,
-        precisions: Sequence[float],
-        prior: Mapping[str, Calibration],
-        *,
-        is_fitted_to: bool,
-    ) -> SplitReport:
-        """What the calibrations do on these questions; by cross-fitting, if they are `fitted` to them."""
+    def report(self, fitted: _Fitted, crossed: Mapping[str, Sequence[CrossFit]] | None) -> SplitReport:
+        """What the calibrations do on these questions; by cross-fitting (`crossed`), if they are fitted to them."""
         count = len(self.data.questions)
         unanswerable = count - len(self.data.answerable)
         title = f"{count:,} questions of {self.data.name}"
-        crossed = None
-        if is_fitted_to and fitted.is_prior:
+        measured: dict[str, Mapping[str, Any]] = {}
+        for kind, rankings in self.rankings.items():
+            calibration = fitted.calibrations[kind]
+            if crossed:
+                measured[kind] = cross_measure(calibration, crossed[kind])
+            else:
+                measured[kind] = measure(calibration, rankings)
+        if crossed:
+            title += ", each by a fit to others"
+        elif crossed is not None and fitted.is_prior:
             title += ", by what was learnt from other FAQs"
-        elif is_fitted_to:
-            crossed = self._cross_measured(fitted, precisions, prior)
-            title += ", fitted to them" if crossed is None else ", each by a fit to others"
-        measured = {kind: measure(fitted.calibrations[kind], ranked) for kind, ranked in self.rankings.items()}
+        elif crossed is not None:
+            title += ", fitted to them"
         candidates = float(np.mean([len(right) for right in self.rankings[MODEL].right[:count]]))
-        return SplitReport(title, self.data.name, count, unanswerable, self.hidden, crossed or measured, candidates)
+        return SplitReport(title, self.data.name, count, unanswerable, self.hidden, measured, candidates)
 
-    def _cross_measured(
+    def cross_fits(
         self, fitted: _Fitted, precisions: Sequence[float], prior: Mapping[str, Calibration]
-    ) -> dict[str, dict[str, Any]] | None:
-        """Kind of score -> what `cross_measure` tells of it; `None` if the questions cannot be divided."""
+    ) -> dict[str, list[CrossFit]]:
+        """Kind of score -> fits like these to parts of the questions.
+
+        Empty if the questions cannot be divided, or if nothing was fitted to them.
+        """
+        if fitted.is_prior:
+            return {}
         texts = self.data.question_texts
-        scores: dict[str, dict[str, Any]] = {}
+        crossed: dict[str, list[CrossFit]] = {}
         for kind, own in self.asked.items():
             calibration = fitted.calibrations[kind]
-            measured = cross_measure(calibration, own, texts, precisions, prior=prior.get(kind), hidden=self.hidden)
-            if measured is None:
-                return None
-            scores[kind] = measured
-        return scores
+            crossed[kind] = cross_fits(calibration, own, texts, precisions, prior=prior.get(kind), hidden=self.hidden)
+        return crossed if all(crossed.values()) else {}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.evaluation import calibration_fit, dev_choice
-from ap_ranker.evaluation.calibration_fit import Rankings, cross_measure, fit, measure
+from ap_ranker.evaluation.calibration_fit import Rankings, cross_fits, cross_measure, fit, measure
 from ap_ranker.evaluation.cross_fitting import others, parts_of
 from ap_ranker.evaluation.dev_choice import DevChoice, Epoch
 from ap_ranker.evaluation.evaluate import near_known_wordings
@@ -134,8 +134,7 @@ def test_a_calibration_is_measured_on_what_it_was_not_fitted_to(monkeypatch: pyt
         return original(ranked, *rest)
 
     monkeypatch.setattr(calibration_fit, "fit", record)
-    crossed = cross_measure(calibration, own, texts, [0.8])
-    assert crossed is not None
+    crossed = cross_measure(calibration, cross_fits(calibration, own, texts, [0.8]))
     assert crossed["thresholds"].keys() == measure(calibration, own)["thresholds"].keys()
     assert len(fitted_to) == 5
     left_out = [{id(each) for each in own.signals} - part for part in fitted_to]
@@ -146,5 +145,5 @@ def test_a_calibration_is_measured_on_what_it_was_not_fitted_to(monkeypatch: pyt
 
 def test_copies_of_one_question_are_not_divided() -> None:
     own, texts = rankings(22, seed=2)
-    assert cross_measure(fit(own, [0.8]), own, texts, [0.8]) is not None, "few questions are enough"
-    assert cross_measure(fit(own, [0.8]), own, ["Where is my parcel?"] * len(texts), [0.8]) is None
+    assert cross_fits(fit(own, [0.8]), own, texts, [0.8]), "few questions are enough"
+    assert not cross_fits(fit(own, [0.8]), own, ["Where is my parcel?"] * len(texts), [0.8])
