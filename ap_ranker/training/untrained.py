@@ -12,7 +12,7 @@ import numpy as np
 
 from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.evaluation.dev_choice import own_wordings
-from ap_ranker.evaluation.weight_fit import fit_weight
+from ap_ranker.evaluation.weight_fit import UNTRAINED, fit_weight
 from ap_ranker.ranking.cache import CACHE_BYTES, EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, round_as_stored, save_checkpoint
 from ap_ranker.ranking.faq_sketch import FAQSketch
@@ -137,4 +137,4 @@ def _wording_weight(ranker: Ranker, texts: Sequence[str], wordings: Sequence[Seq
     rows = np.random.default_rng(0).permutation(len(texts))[:ASKED]
     entries = [Answer(str(row), texts[row], tuple(wordings[row])) for row in rows]
     signals, right = own_wordings(ranker, Dataset("own wordings", entries, []))
-    return fit_weight(signals, right, Weights(DEFAULT_WEIGHT), "wording").wording
+    return fit_weight(signals, right, Weights(DEFAULT_WEIGHT), "wording", prior=UNTRAINED).wording

@@ -22,7 +22,7 @@ from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
-from ap_ranker.evaluation.weight_fit import PRIORS
+from ap_ranker.evaluation.weight_fit import UNTRAINED
 from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.explanation import pieces
 from ap_ranker.ranking.ranker import Ranker
@@ -137,7 +137,7 @@ def test_how_much_wordings_count_is_fitted_to_them(tmp_path: Path) -> None:
     helpful = write_untrained(tmp_path / "c", others, "english", wordings=wordings).wording_weight
     mixed = [[wordings[(row + 4 * place) % 12][place] for place in range(3)] for row in range(12)]
     misleading = write_untrained(tmp_path / "d", texts, "english", wordings=mixed).wording_weight
-    median = PRIORS["wording"].median
+    median = UNTRAINED.median
     assert 0 < misleading <= median < 1 < helpful  # the mixed ones tell nothing
     few = write_untrained(tmp_path / "e", texts[:2], "english", wordings=wordings[:2]).wording_weight
     assert median / 2 < few < 2 * median
