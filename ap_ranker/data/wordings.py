@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -26,32 +29,59 @@ from ap_ranker.watched_file import Watched
 MOST_ANSWERS = 100_000
 """Maximum number of answers whose wordings are kept at hand: every search asks for the same ones."""
 
+Name = tuple[str, str]
+"""What names an entry where wordings are kept: `ID` and its id, or `TEXT` and a form of its text, normalized."""
+
+ID = "id"
+TEXT = "text"
+
+
+def names_of(answer_id: str, *texts: str) -> tuple[Name, ...]:
+    """The names of an entry: its id, and each form of its text, such as with and without the stored question."""
+    names = [(ID, answer_id)]
+    names += [(TEXT, normalized(text)) for text in texts]
+    return tuple(name for name in dict.fromkeys(names) if name[1])
+
 
 @dataclass(frozen=True, eq=False)  # those of a file that was read again are others: to compare all would take long
 class Wordings:
-    """The known wordings of files: by the id of their answer, and by its normalized text."""
+    """The known wordings of entries, by the names of these, wherever both come from."""
 
-    by_id: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    by_text: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    by_name: Mapping[Name, Sequence[str]] = field(default_factory=dict)
     _wordings_of: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict, repr=False)
 
-    def of(self, *answer: str) -> tuple[str, ...]:
-        """The wordings of an answer, given its id and the forms of its text, with and without the stored question."""
-        wordings = self._wordings_of.get(answer)
+    @classmethod
+    def of_pairs(cls, pairs: Iterable[tuple[Name, str]]) -> Wordings:
+        """Of pairs of a name and a wording, each once."""
+        grouped: defaultdict[Name, dict[str, None]] = defaultdict(dict)
+        for name, text in pairs:
+            grouped[name][text] = None
+        return cls({name: tuple(texts) for name, texts in grouped.items()})
+
+    def of(self, *entry: str) -> tuple[str, ...]:
+        """The wordings of an entry, each once, given its id and the forms of its text (`names_of`)."""
+        wordings = self._wordings_of.get(entry)
         if wordings is None:
-            answer_id, *texts = answer
-            distinct = dict.fromkeys(self.by_id.get(answer_id, ()))
-            if self.by_text:
-                for text in texts:
-                    of_text = self.by_text.get(normalized(text), ())
-                    distinct.update(dict.fromkeys(of_text))
+            distinct: dict[str, None] = {}
+            for name in names_of(*entry):
+                distinct.update(dict.fromkeys(self.by_name.get(name, ())))
             wordings = tuple(distinct)
             if len(self._wordings_of) < MOST_ANSWERS:
-                self._wordings_of[answer] = wordings
+                self._wordings_of[entry] = wordings
         return wordings
 
+    def pairs(self) -> Iterator[tuple[Name, str]]:
+        """Each wording with the name of its entry."""
+        for name, texts in self.by_name.items():
+            for text in texts:
+                yield name, text
+
+    def texts(self) -> Iterator[str]:
+        """All wordings."""
+        return chain.from_iterable(self.by_name.values())
+
     def __len__(self) -> int:
-        return sum(map(len, (*self.by_id.values(), *self.by_text.values())))
+        return sum(map(len, self.by_name.values()))
 
 
 NO_WORDINGS = Wordings()
@@ -77,64 +107,41 @@ def read_wordings(path: str | Path) -> Wordings:
             "clicks are. Accept those that are right on the owner's page, or add them to the FAQ's column wordings."
         )
     if layout == Layout.pairs:
-        return Wordings(by_text=_wordings_of_pairs(table))
-    return Wordings(by_id=_wordings_by_id(table))
+        return Wordings.of_pairs(_pairs_by_text(table))
+    return Wordings.of_pairs(_pairs_by_id(table))
 
 
-def _wordings_of_pairs(table: Table) -> Mapping[str, Sequence[str]]:
-    """The questions and wordings of a table of pairs, by the normalized text of their answer.
+def _pairs_by_text(table: Table) -> Iterator[tuple[Name, str]]:
+    """The questions and wordings of a table of pairs, with the texts of their answers.
 
     Rows without one of both are left out, and a warning names them.
     """
     left_out: list[LeftOut] = []
-    pairs: list[tuple[str, str]] = []
     for row in table.rows:
         if not (row.get("question") and row.get("answer")):
             left_out.append(LeftOut(row.place, "it has no question or no answer."))
             continue
         question = shown_text(row.need("question"))
         answer = row.need("answer")
-        for wording in dict.fromkeys((question, *Entry.of(row).wordings)):
-            for form in {answer, shown_text(answer)}:
-                pairs.append((normalized(form), wording))
+        names = names_of("", answer, shown_text(answer))
+        for wording in (question, *Entry.of(row).wordings):
+            for name in names:
+                yield name, wording
     log_left_out(table.path, left_out)
-    return _grouped(pairs)
 
 
-def _wordings_by_id(table: Table) -> Mapping[str, Sequence[str]]:
-    """The questions of a table, by the ids of their answers."""
-    pairs: list[tuple[str, str]] = []
+def _pairs_by_id(table: Table) -> Iterator[tuple[Name, str]]:
+    """The questions of a table, with the ids of their answers."""
     for row in table.rows:
         question = shown_text(row.need("question"))
         if row.get("answerable").lower() not in UNANSWERABLE:
             for answer_id in row.need("answer_ids").split():
-                pairs.append((answer_id, question))
-    return _grouped(pairs)
-
-
-def _grouped(keyed: Iterable[tuple[str, str]]) -> Mapping[str, Sequence[str]]:
-    """Pairs of a key and a text as key -> its texts, each once."""
-    grouped: defaultdict[str, dict[str, None]] = defaultdict(dict)
-    for key, text in keyed:
-        grouped[key][text] = None
-    return {key: tuple(texts) for key, texts in grouped.items()}
-
-
-def _merged(parts: Iterable[Mapping[str, Sequence[str]]]) -> Mapping[str, Sequence[str]]:
-    """The texts of all parts by their keys, each once."""
-    keyed: list[tuple[str, str]] = []
-    for part in parts:
-        for key, texts in part.items():
-            for text in texts:
-                keyed.append((key, text))
-    return _grouped(keyed)
+                yield (ID, answer_id), question
 
 
 def _of_all(files: Sequence[Wordings]) -> Wordings:
     """The wordings of several files together."""
-    by_id = _merged([file.by_id for file in files])
-    by_text = _merged([file.by_text for file in files])
-    return Wordings(by_id, by_text)
+    return Wordings.of_pairs(chain.from_iterable(file.pairs() for file in files))
 
 
 @lru_cache(maxsize=16)
@@ -157,12 +164,13 @@ class WordingFiles:
         self._files: dict[str, Watched[Wordings]] = {}
         self._merged: Latest[Wordings] = Latest()
 
-    def now(self, paths: Sequence[str]) -> Wordings:
+    def now(self, paths: Iterable[str | Path]) -> Wordings:
         """The wordings of these files as they are now; the same object until one changes."""
-        for path in paths:
+        files: list[Wordings] = []
+        for path in map(str, paths):
             if path not in self._files:
                 self._files[path] = Watched(path, _read_now)
-        files = [self._files[path].now() for path in paths]
+            files.append(self._files[path].now())
         return self._merged.get(files, partial(_of_all, files))
 
 
@@ -193,82 +201,97 @@ def read_with_wordings(
     return with_wordings(dataset, read_dataset(folder, "train", answers=answers, match=match, columns=columns))
 
 
-def wordings_of(entries: Sequence[Entry], texts: Sequence[str], files: Sequence[Wordings]) -> list[tuple[str, ...]]:
-    """The known wordings of each entry, its stored question first: its own and those of files, which name its text."""
-    wordings: list[tuple[str, ...]] = []
+def wordings_of(
+    entries: Sequence[Entry], texts: Sequence[str], wordings: Wordings = NO_WORDINGS
+) -> list[tuple[str, ...]]:
+    """The wordings of each entry, its stored question first: its own, and those that are known of its id or text."""
+    wordings_of_entries: list[tuple[str, ...]] = []
     for entry, text in zip(entries, texts, strict=True):
-        distinct = dict.fromkeys(entry.questions)
-        answer_id = entry.other.get("aid", "")
-        for file in files:
-            of_file = file.of(answer_id, text, entry.answer)
-            distinct.update(dict.fromkeys(of_file))
-        wordings.append(tuple(distinct))
-    return wordings
+        further = wordings.of(entry.other.get("aid", ""), text, entry.answer)
+        wordings_of_entries.append(tuple(dict.fromkeys((*entry.questions, *further))))
+    return wordings_of_entries
 
 
 def with_wordings_of(dataset: Dataset, path: str | Path) -> Dataset:
     """Give the answers of a data set a file's known wordings, as `read_wordings`; InputError if it is `judged`."""
     dataset.require_shared_answers("Leave out --wordings.")
     wordings = read_wordings(path)
-
-    def of_file(answer: Answer) -> Iterable[str]:
-        return wordings.of(answer.id, *answer.parts)
-
-    return _with(dataset, of_file)
+    return _with(dataset, [wordings.of(answer.id, *answer.parts) for answer in dataset.answers])
 
 
 def with_wordings(dataset: Dataset, training: Dataset) -> Dataset:
     """Give the answers of a data set the training questions that they answer as known wordings, unless `judged`."""
     if dataset.judged or training.judged:
         return dataset
-    answers = training.answers
-    pairs: list[tuple[str, str]] = []
+    pairs: list[tuple[Name, str]] = []
     for question in training.questions:
         for row in question.positives:
-            pairs.append((normalized(answers[row].text), question.text))
-    wordings = Wordings(by_text=_grouped(pairs))
-
-    def of_training(answer: Answer) -> Iterable[str]:
-        return wordings.of("", answer.text)
-
-    return _with(dataset, of_training)
+            for name in names_of("", training.answers[row].text):
+                pairs.append((name, question.text))
+    wordings = Wordings.of_pairs(pairs)
+    return _with(dataset, [wordings.of("", answer.text) for answer in dataset.answers])
 
 
-def _with(dataset: Dataset, wordings: Callable[[Answer], Iterable[str]]) -> Dataset:
-    """The data with these further wordings of its answers."""
+def _with(dataset: Dataset, wordings: Iterable[Iterable[str]]) -> Dataset:
+    """The data with these further wordings of each answer."""
     answers: list[Answer] = []
-    for answer in dataset.answers:
-        all_wordings = dict.fromkeys((*answer.wordings, *wordings(answer)))
-        answers.append(replace(answer, wordings=tuple(all_wordings)))
+    for answer, further in zip(dataset.answers, wordings, strict=True):
+        distinct = dict.fromkeys((*answer.wordings, *further))
+        answers.append(replace(answer, wordings=tuple(distinct)))
     return replace(dataset, answers=answers)
 
 
-class WordingRows:
-    """Finds the rows of the documents that wordings ask for, without reading the documents again."""
+class EntryRows(Protocol):
+    """Rows of entries, wherever these are."""
 
-    def __init__(self, read: Iterable[tuple[int, Sequence[str], tuple[str, str, str]]]) -> None:
-        """Of each row: its own wordings, and what files may call it: its id, its content, its answer."""
+    def pairs(self, further: Wordings) -> Iterator[tuple[int, str]]:
+        """Each entry's row with each of its wordings: its own, and further ones."""
+
+
+class NamedRows:
+    """Rows of the entries that wordings name, of which nothing else is at hand. Threads may share it."""
+
+    def __init__(self) -> None:
+        self.names: list[Name] = []
+        """The name of each row, which never changes."""
+        self._rows: dict[Name, int] = {}
+        self._lock = threading.Lock()
+
+    def pairs(self, further: Wordings) -> Iterator[tuple[int, str]]:
+        """As of `EntryRows`, of which these have no wordings of their own."""
+        with self._lock:
+            for name in further.by_name:
+                if name not in self._rows:
+                    self._rows[name] = len(self.names)
+                    self.names.append(name)
+        for name, text in further.pairs():
+            yield self._rows[name], text
+
+
+class DocumentRows:
+    """The rows of documents, which wordings find by the names of these, without reading the documents again."""
+
+    def __init__(self, documents: Iterable[tuple[int, Sequence[str], tuple[Name, ...]]]) -> None:
+        """Of each document: its row, its own wordings, and its names."""
         self._own: list[tuple[int, str]] = []
         # Hashes of the names: the texts of a million documents in a dictionary would take gigabytes.
         hashes = array("q")
         rows = array("q")
-        for row, own_wordings, (answer_id, content, answer) in read:
-            for text in own_wordings:
+        for row, own, names in documents:
+            for text in own:
                 self._own.append((row, text))
-            names = {("id", answer_id), ("text", normalized(content)), ("text", normalized(answer))}
             for name in names:
                 hashes.append(hash(name))
                 rows.append(row)
         self._hashes = np.array(hashes, np.int64)
         self._rows = np.array(rows, np.int64)
 
-    def pairs(self, files: Wordings) -> Iterator[tuple[int, str]]:
-        """Each document's row with each of its wordings: those of its meta and those that files have for it."""
+    def pairs(self, further: Wordings) -> Iterator[tuple[int, str]]:
+        """As of `EntryRows`."""
         yield from self._own
         named: defaultdict[int, list[str]] = defaultdict(list)
-        for kind, texts_of_names in (("id", files.by_id), ("text", files.by_text)):
-            for name, texts in texts_of_names.items():
-                named[hash((kind, name))] += texts
+        for name, text in further.pairs():
+            named[hash(name)].append(text)
         is_named = np.isin(self._hashes, np.array(list(named), np.int64))
         for row, name in zip(self._rows[is_named].tolist(), self._hashes[is_named].tolist(), strict=True):
             for text in named[name]:

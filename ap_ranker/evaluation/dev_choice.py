@@ -53,7 +53,7 @@ class Epoch:
         own = NOTHING
         if number == 0 and raised.wordings is not None and len(evaluation_set.dataset.answers) <= RANK_ALL:
             asked = set(evaluation_set.question_texts)
-            own = own_wordings(ranker, evaluation_set.dataset, without=asked)
+            own = rank_for_left_out_wordings(ranker, evaluation_set.dataset, without=asked)
         return cls(number, evaluation_set, raised, own)
 
     @cached_property
@@ -153,7 +153,7 @@ def _best(epochs: Sequence[Epoch], rows: Rows | None = None) -> Epoch:
     return max(epochs, key=lambda epoch: epoch.mrr(rows))  # the first of equal ones
 
 
-def own_wordings(ranker: Ranker, data: Dataset, without: Collection[str] = ()) -> Judged:
+def rank_for_left_out_wordings(ranker: Ranker, data: Dataset, without: Collection[str] = ()) -> Judged:
     """What ranks all answers for each of the data's own wordings (`leave_one_out`), and which are right.
 
     Those of some texts, which are asked anyway, are left out.

@@ -168,9 +168,9 @@ def score_wordings(
         is_wording = not asked.isdisjoint(wording_keys)
         lists: list[tuple[str, ...]] = []
         for row in rows:
-            own_wordings = dataset.answers[row].wordings
+            known = dataset.answers[row].wordings
             # A question never meets its own text.
-            lists.append(_without_asked(own_wordings, asked) if is_wording else own_wordings)
+            lists.append(_without_asked(known, asked) if is_wording else known)
         started = time.perf_counter()
         results.append(vectors.best(vector, lists, ranker.embed_questions)[0].astype(np.float64))
         seconds += time.perf_counter() - started

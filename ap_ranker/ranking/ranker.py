@@ -289,7 +289,7 @@ class Ranker(TextEncoder):
         if bm25 is not None and (bm25.shape != (len(answers),) or not np.isfinite(bm25).all()):
             raise ValueError(f"BM25's scores must be {len(answers)} finite numbers, but got {bm25_scores}")
         check_number("batch_size", batch_size, 1)
-        wordings_of_rows = [tuple(own_wordings) for own_wordings in wordings or [()] * len(answers)]
+        wordings_of_rows = [tuple(texts) for texts in wordings or [()] * len(answers)]
         signals = Signals(
             np.empty(0),
             bm25=bm25,
@@ -340,13 +340,13 @@ class Ranker(TextEncoder):
 
         It is computed when a question has the entry as its best one for the first time, and kept.
         """
-        own_wordings = None if wordings is None else tuple(wordings)
-        key = answer, own_wordings, self.decider().weights.wording
+        compared = None if wordings is None else tuple(wordings)
+        key = answer, compared, self.decider().weights.wording
         kept = self._backgrounds.get(key)
         if kept is None:
             if len(self._backgrounds) >= MOST_BACKGROUNDS:
                 self._backgrounds.clear()
-            scores = self.scores_of_random_questions([answer], None if own_wordings is None else [own_wordings])
+            scores = self.scores_of_random_questions([answer], None if compared is None else [compared])
             kept = self._backgrounds[key] = float(scores.mean())
         return kept
 
@@ -461,8 +461,8 @@ def resolve_device(device: torch.device | str | None) -> torch.device:
 def _parts_of(answers: Sequence[str], wordings: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
     """The text of each entry, and its answer alone, without the stored question above it."""
     parts: list[tuple[str, str]] = []
-    for text, own_wordings in zip(answers, wordings, strict=True):
-        parts.append((text, without_question(text, own_wordings)))
+    for text, wordings_of_text in zip(answers, wordings, strict=True):
+        parts.append((text, without_question(text, wordings_of_text)))
     return parts
 
 

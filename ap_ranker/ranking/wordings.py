@@ -13,14 +13,14 @@ from functools import cached_property, lru_cache, partial
 from itertools import chain, islice
 from math import inf, sqrt
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ap_ranker.data.wordings import NO_WORDINGS, WordingFiles, WordingRows, Wordings
+from ap_ranker.data.wordings import NO_WORDINGS, EntryRows, WordingFiles, Wordings
 from ap_ranker.kept_results import Latest
 from ap_ranker.models.private_operators import LARGEST, products_with
 from ap_ranker.ranking.bm25 import best_rows
@@ -289,14 +289,26 @@ class Leg:
         return scores
 
 
+class WordingEncoder(Protocol):
+    """What encodes wordings: a `TextEncoder`."""
+
+    @property
+    def wording_vectors(self) -> WordingVectors:
+        """Those that are encoded already."""
+
+    def embed_wordings(self, texts: Sequence[str]) -> Tensor:
+        """(B, C) vectors of B texts."""
+
+
 class KnownWordings:
     """
-    The known wordings of a store's documents: those in their meta and those of files (`paths`), which are followed.
+    The known wordings of a search's entries: those of files (`paths`), which are followed, and the entries' own.
 
-    A model reads them, as it does a question, between `prefix` and `suffix`. Threads may share them.
+    A model reads them, as it does a question, between `prefix` and `suffix`. Threads may share it. InputError if a file
+    cannot be read.
     """
 
-    def __init__(self, paths: list[str], prefix: str = "", suffix: str = "") -> None:
+    def __init__(self, paths: list[str] | None, prefix: str = "", suffix: str = "") -> None:
         self.paths = paths
         self.prefix = prefix
         self.suffix = suffix
@@ -305,29 +317,34 @@ class KnownWordings:
         self._rows_of_keys: Latest[dict[str, set[int]]] = Latest()
 
     def add(self, path: str | Path) -> None:
-        """Follow one more file; InputError if it cannot be read."""
-        if str(path) not in self.paths:
-            self._files.now([*self.paths, str(path)])
-            self.paths.append(str(path))
+        """Follow one more file."""
+        paths = list(dict.fromkeys([*(self.paths or []), str(path)]))
+        self._files.now(paths)
+        self.paths = paths
 
-    def leg(self, rows: WordingRows, question: np.ndarray, vectors: WordingVectors, encode: Encode) -> Leg:
-        """The cosine of each document's best wording with a question (C,); new wordings are encoded first."""
-        index = self.index(rows, vectors, encode)
+    def of_files(self) -> Wordings:
+        """The wordings of the files as they are now."""
+        return self._files.now(self.paths) if self.paths else NO_WORDINGS
+
+    def similar(self, rows: EntryRows, question: np.ndarray, encoder: WordingEncoder) -> Leg:
+        """The cosine of each entry's best wording with a question (C,); new wordings are encoded first."""
+        index = self.index(rows, encoder)
         return Leg(index.rows, index.scores(question))
 
-    def index(self, rows: WordingRows, vectors: WordingVectors, encode: Encode) -> WordingIndex:
-        """The index of all wordings, by the vectors of a model."""
-        files = self._of_files()
+    def index(self, rows: EntryRows, encoder: WordingEncoder) -> WordingIndex:
+        """The index of all wordings."""
+        files = self.of_files()
+        vectors = encoder.wording_vectors
 
         def make() -> WordingIndex:
             rows_and_texts = ((row, self.prefix + text + self.suffix) for row, text in rows.pairs(files))
-            return WordingIndex.of(rows_and_texts, vectors, encode)
+            return WordingIndex.of(rows_and_texts, vectors, encoder.embed_wordings)
 
         return self._index.get((rows, files, vectors), make)
 
-    def exact_match(self, rows: WordingRows, question: str) -> Leg | None:
-        """The documents of which a question, without prefix and suffix, is a known wording, word for word."""
-        files = self._of_files()
+    def exact_match(self, rows: EntryRows, question: str) -> Leg | None:
+        """The entries of which a question, without prefix and suffix, is a known wording, word for word."""
+        files = self.of_files()
         rows_of_keys = self._rows_of_keys.get((rows, files), partial(_rows_of_keys, rows, files))
         matching_rows: set[int] = set()
         for key in question_keys(question):
@@ -336,9 +353,6 @@ class KnownWordings:
             return None
         return Leg(np.array(sorted(matching_rows), np.int64), np.ones(len(matching_rows), np.float32))
 
-    def _of_files(self) -> Wordings:
-        return self._files.now(self.paths) if self.paths else NO_WORDINGS
-
     def close(self) -> None:
         """Forget what was read and encoded, until the next use."""
         self._files = WordingFiles()
@@ -346,7 +360,7 @@ class KnownWordings:
         self._rows_of_keys.forget()
 
 
-def _rows_of_keys(rows: WordingRows, files: Wordings) -> dict[str, set[int]]:
+def _rows_of_keys(rows: EntryRows, files: Wordings) -> dict[str, set[int]]:
     rows_of_keys: defaultdict[str, set[int]] = defaultdict(set)
     for row, text in rows.pairs(files):
         for key in question_keys(text):

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from ap_ranker.search.load_pipeline import (
     safe_line,
 )
 from ap_ranker.text.synonyms import read_synonyms
+from haystack_integrations.common.ap_ranker.component import KnowsWordings
 from haystack_integrations.common.ap_ranker.entries import to_document
 from haystack_integrations.common.ap_ranker.query_data import query_key, with_query_data
 from haystack_integrations.components.embedders.ap_ranker import APTextEmbedder
@@ -371,9 +371,10 @@ class DeclaredPipeline:
         """Let the ranker, and the retrievers that can, use files of known wordings, and follow their changes."""
         if paths:
             self._needed_ranker("which uses known wordings")
-        users = [part for part in components_of(self.pipeline) if hasattr(part, "add_wordings")]
-        for path, user in product(paths, users):
-            user.add_wordings(path)
+        for part in components_of(self.pipeline):
+            if isinstance(part, KnowsWordings) and part.wordings is not None:  # `None`: a retriever by BM25 alone
+                for path in paths:
+                    part.add_wordings(path)
 
     def use_synonyms(self, path: Path) -> None:
         """Search with the synonyms of a file, and follow its changes; InputError if no store can use them."""

@@ -21,7 +21,7 @@ from ap_ranker.ranking.wordings import is_exact_match
 from ap_ranker.search.declared_pipeline import NO_THRESHOLD, DeclaredPipeline
 from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.search.recognized_answers import RecognizedAnswers
-from haystack_integrations.common.ap_ranker.entries import own_wordings
+from haystack_integrations.common.ap_ranker.entries import wordings_in_meta
 
 ALL = 10**6  # as `top_k`: every document that was fetched
 
@@ -89,7 +89,7 @@ def evaluate_pipeline(
         for question in questions:
             if ranker is None:  # what a foreign ranker returns
                 documents = search.run(question.text)
-                exact = is_exact_match(question.text, [list(own_wordings(document)) for document in documents])
+                exact = is_exact_match(question.text, [wordings_in_meta(document) for document in documents])
             else:  # all that is fetched
                 documents = search.run(question.text, NO_THRESHOLD, ALL)
                 exact = ranker.exact_matches(question.text, documents)

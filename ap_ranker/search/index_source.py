@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from haystack import Document
 
+from ap_ranker.data.wordings import names_of
 from ap_ranker.ranking.bm25 import text_terms
-from ap_ranker.text.reading import normalized
-from haystack_integrations.common.ap_ranker.entries import MARK, names_in_files, own_wordings
+from haystack_integrations.common.ap_ranker.entries import MARK, identity_of, wordings_in_meta
 from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
     ASKED,
     ENTRY,
@@ -56,7 +56,7 @@ def sources_of(
     documents: Sequence[Document], maker: str, language: str | None, embed: Embed | None
 ) -> list[dict[str, Any]]:
     """Documents as the index of a maker holds them; `embed` makes the vectors of known wordings, if the model can."""
-    wordings = [list(dict.fromkeys(own_wordings(document))) for document in documents]
+    wordings = [list(dict.fromkeys(wordings_in_meta(document))) for document in documents]
     vectors = {} if embed is None else _vectors(wordings, embed)
     sources = []
     for document, questions in zip(documents, wordings, strict=True):
@@ -92,15 +92,7 @@ def _vectors(wordings: Sequence[Sequence[str]], embed: Embed) -> dict[str, list[
 
 def _name_keys(document: Document) -> list[str]:
     """Of the names that files of wordings may have for a document."""
-    answer_id, content, answer = names_in_files(document)
-    keys = []
-    if answer_id:
-        keys.append(name_key("id", answer_id))
-    if content:
-        keys.append(name_key("text", normalized(content)))
-    if answer and answer != content:
-        keys.append(name_key("text", normalized(answer)))
-    return keys
+    return [name_key(kind, name) for kind, name in names_of(*identity_of(document))]
 
 
 def _haystack_fields(document: Document) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from haystack import Document
 
 from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.data.faq import DEFAULT_MATCH, Match, have_questions
-from ap_ranker.data.wordings import read_wordings, wordings_of
+from ap_ranker.data.wordings import WordingFiles, wordings_of
 from ap_ranker.documents.watched_folder import Overlay, WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.files import restore
@@ -100,7 +100,7 @@ class SearchSetup:
             raise InputError("Expected a FAQ or documents to read, found a store. Name them.")
         entries = self.documents.entries
         texts = [entry.text(self.match) for entry in entries]
-        wordings = wordings_of(entries, texts, list(map(read_wordings, self.wordings)))
+        wordings = wordings_of(entries, texts, WordingFiles().now(self.wordings))
         answers: list[Answer] = []
         for entry, text, wordings_of_entry in zip(entries, texts, wordings, strict=True):
             row = len(answers)

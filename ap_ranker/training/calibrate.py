@@ -148,7 +148,7 @@ def calibrate(
     answers_of_dev = answers
     read = partial(read_with_wordings, wordings=wordings, match=trained_match(ranker), columns=columns)
     if dev is None and answers is not None and not (folder / DEV).is_file():
-        dev = _own_wordings(read(answers, "dev", answers=answers))
+        dev = _wordings_as_questions(read(answers, "dev", answers=answers))
         basis = Basis.WORDINGS
     elif dev is None:
         dev = folder / DEV
@@ -359,7 +359,7 @@ def _prior_of(config: CheckpointConfig, basis: Basis) -> dict[str, Calibration]:
     return prior
 
 
-def _own_wordings(faq: Dataset) -> Dataset:
+def _wordings_as_questions(faq: Dataset) -> Dataset:
     """A FAQ's own further wordings as questions; InputError if there are none."""
     data = leave_one_out(faq)
     if not data.questions:

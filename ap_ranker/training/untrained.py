@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ap_ranker.data.dataset import Answer, Dataset
-from ap_ranker.evaluation.dev_choice import own_wordings
+from ap_ranker.evaluation.dev_choice import rank_for_left_out_wordings
 from ap_ranker.evaluation.weight_fit import UNTRAINED, fit_weight
 from ap_ranker.ranking.cache import CACHE_BYTES, EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, round_as_stored, save_checkpoint
@@ -136,5 +136,5 @@ def untrained_ranker(
 def _wording_weight(ranker: Ranker, texts: Sequence[str], wordings: Sequence[Sequence[str]]) -> float:
     rows = np.random.default_rng(0).permutation(len(texts))[:ASKED]
     entries = [Answer(str(row), texts[row], tuple(wordings[row])) for row in rows]
-    signals, right = own_wordings(ranker, Dataset("own wordings", entries, []))
+    signals, right = rank_for_left_out_wordings(ranker, Dataset("own wordings", entries, []))
     return fit_weight(signals, right, Weights(DEFAULT_WEIGHT), "wording", prior=UNTRAINED).wording

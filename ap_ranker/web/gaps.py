@@ -15,7 +15,7 @@ import numpy as np
 
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.data.html_cells import as_cell
-from ap_ranker.data.wordings import Wordings, read_wordings, wordings_of
+from ap_ranker.data.wordings import NO_WORDINGS, WordingFiles, Wordings, wordings_of
 from ap_ranker.files import csv_text, write_text_atomically
 from ap_ranker.kept_results import Latest
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
@@ -24,7 +24,6 @@ from ap_ranker.web.database import Database
 from ap_ranker.web.grouping import MOST, Embed, Gap, GroupedQuestion, Unanswered, group
 from ap_ranker.web.judgements import Judgements, Votes
 from ap_ranker.web.question_log import clean_question, unanswered_questions
-from ap_ranker.web.suggestions import texts_of
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +56,7 @@ def _unhelpful(votes: Votes) -> Unanswered:
 
 
 def still_open(
-    unanswered: Iterable[Unanswered], entries: Sequence[Entry], match: Match, wordings: Sequence[Wordings] = ()
+    unanswered: Iterable[Unanswered], entries: Sequence[Entry], match: Match, wordings: Wordings = NO_WORDINGS
 ) -> list[Unanswered]:
     """Without the questions that an entry knows by now, word for word.
 
@@ -65,7 +64,7 @@ def still_open(
     """
     answers_by_question: defaultdict[str, set[str]] = defaultdict(set)
     answers = [normalized(entry.text(match)) for entry in entries]
-    for answer, entry_wordings in zip(answers, wordings_of(entries, answers, files=wordings), strict=True):
+    for answer, entry_wordings in zip(answers, wordings_of(entries, answers, wordings), strict=True):
         for wording in entry_wordings:
             answers_by_question[question_key(wording)].add(answer)
     current_answers = {"", *answers}  # empty: no answer was shown
@@ -223,13 +222,12 @@ def embedding_of(search: DeclaredPipeline) -> tuple[Embed | None, str | None]:
     return embed, ranker.bm25_language
 
 
-def known_questions(entries: Iterable[Entry], wordings: Iterable[Wordings] = ()) -> list[str]:
+def known_questions(entries: Iterable[Entry], wordings: Wordings = NO_WORDINGS) -> list[str]:
     """The stored questions and wordings of entries, and those of files."""
     questions: dict[str, None] = {}
     for entry in entries:
         questions.update(dict.fromkeys(entry.questions))
-    for file_wordings in wordings:
-        questions.update(dict.fromkeys(texts_of(file_wordings)))
+    questions.update(dict.fromkeys(wordings.texts()))
     return list(questions)
 
 
@@ -240,7 +238,7 @@ def open_questions(
 
     Without `entries`, nobody knows what is searched now, and all questions are open.
     """
-    files = [read_wordings(file) for file in wordings]
+    files = WordingFiles().now(wordings)
     remaining = list(unanswered) if entries is None else still_open(unanswered, entries, match=match, wordings=files)
     return remaining, known_questions(entries or (), files)
 

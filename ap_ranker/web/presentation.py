@@ -15,7 +15,7 @@ from ap_ranker.ranking.explanation import Token, pieces
 from ap_ranker.ranking.wordings import MATCHED, is_exact_match
 from ap_ranker.search.sources import source_of
 from ap_ranker.web.page.markdown import to_html
-from haystack_integrations.common.ap_ranker.entries import own_wordings
+from haystack_integrations.common.ap_ranker.entries import wordings_in_meta
 from haystack_integrations.common.ap_ranker.query_data import query_data, query_key
 
 WELL = 0.75
@@ -104,7 +104,7 @@ def are_known(question: str, documents: Sequence[Document]) -> list[bool]:
     key = query_key(question)
     wordings_of_documents = []
     for document in documents:
-        wordings = own_wordings(document)
+        wordings = wordings_in_meta(document)
         matched = query_data(document, key).get(MATCHED)
         if matched:
             wordings.append(matched)

@@ -6,21 +6,21 @@ import asyncio
 import logging
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import chain, pairwise
 
 from haystack import Document
 
-from ap_ranker.data.wordings import WordingFiles, Wordings
+from ap_ranker.data.wordings import NO_WORDINGS, Wordings
 from ap_ranker.kept_results import Latest
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.load_pipeline import find_stores
 from ap_ranker.text.reading import bare, fold
 from ap_ranker.web.browse import Catalogue
 from ap_ranker.web.work import WorkThreads
-from haystack_integrations.common.ap_ranker.entries import own_wordings
+from haystack_integrations.common.ap_ranker.entries import wordings_in_meta
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 logger = logging.getLogger(__name__)
@@ -121,7 +121,6 @@ class LiveSuggestions:
         self.catalogue = Catalogue(())
         self._category = category
         self._search = search
-        self._files = WordingFiles()
         self._made: Latest[tuple[Catalogue, Suggestions]] = Latest()
         self._next_look = 0.0
         # Suggestions wait neither for searches nor for what is being read.
@@ -149,8 +148,7 @@ class LiveSuggestions:
         """Read the texts again if they have changed; one thread at a time."""
         stores = [store for store in find_stores(self._search.pipeline) if isinstance(store, BM25SDocumentStore)]
         ranker = self._search.ranker()
-        paths = [] if ranker is None else [str(path) for path in ranker.wordings or ()]
-        file_wordings = self._files.now(paths)
+        file_wordings = NO_WORDINGS if ranker is None else ranker.file_wordings
         revisions = [store.revision() for store in stores]
         make = partial(self._make, stores, file_wordings)
         self.catalogue, self.current = self._made.get((revisions, file_wordings), make)
@@ -165,10 +163,10 @@ class LiveSuggestions:
         stored_questions: list[str] = []
         further_wordings: list[str] = []
         for document in documents:
-            document_wordings = own_wordings(document)
+            document_wordings = wordings_in_meta(document)
             stored_questions += document_wordings[:1]
             further_wordings += document_wordings[1:]
-        suggestions = Suggestions(chain(stored_questions, further_wordings, texts_of(file_wordings)))
+        suggestions = Suggestions(chain(stored_questions, further_wordings, file_wordings.texts()))
         return Catalogue(documents, self._category), suggestions
 
     def _try_to_refresh(self) -> None:
@@ -176,9 +174,3 @@ class LiveSuggestions:
             self.refresh()
         except Exception:  # a search without suggestions works as well
             logger.exception("Suggestions cannot be read.")
-
-
-def texts_of(wordings: Wordings) -> Iterator[str]:
-    """All known wordings of a file."""
-    for texts in (*wordings.by_id.values(), *wordings.by_text.values()):
-        yield from texts

@@ -196,7 +196,7 @@ def run_split(split: str, model: str, bounds: Sequence[float], folder: Path | No
         embed, language = embedding_of(search)
         assert embed is not None
         entries = setup.documents.entries if setup.documents else []
-        known = known_questions(entries, [read_wordings(FAQ / "train.csv")])
+        known = known_questions(entries, read_wordings(FAQ / "train.csv"))
         aid = {to_document(entry, setup.match).id: entry.other["aid"] for entry in entries}
 
         @cache

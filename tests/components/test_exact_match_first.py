@@ -13,7 +13,7 @@ from haystack import Document
 from haystack.utils import ComponentDevice
 
 from ap_ranker.data.faq import Entry, Match, read_faq
-from ap_ranker.data.wordings import read_wordings
+from ap_ranker.data.wordings import NO_WORDINGS, Wordings, read_wordings
 from ap_ranker.models.registry import complete_options
 from ap_ranker.ranking.bm25 import BM25_SCORE
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
@@ -75,10 +75,9 @@ def test_known_wordings_in_a_ranker(checkpoint: Path, precision: float) -> None:
     )
     entries: dict[str, set[str]] = {}
     texts: dict[str, str] = {}
-    for aid, wordings in read_wordings(FAQ / "train.csv").by_id.items():
-        for text in wordings:
-            entries.setdefault(question_key(text), set()).add(aid)
-            texts[question_key(text)] = text
+    for (_, aid), text in read_wordings(FAQ / "train.csv").pairs():
+        entries.setdefault(question_key(text), set()).add(aid)
+        texts[question_key(text)] = text
     with (FAQ / "answers.csv").open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
             entries.setdefault(question_key(row["question"]), set()).add(row["aid"])
@@ -107,12 +106,12 @@ def test_a_document_of_another_program_is_ranked_as_ever(checkpoint: Path) -> No
     assert len(ranked) == 2
 
 
-def asked_of(entries: Iterable[Entry], wordings: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, set[str]]]:
+def asked_of(entries: Iterable[Entry], wordings: Wordings = NO_WORDINGS) -> dict[str, tuple[str, set[str]]]:
     """`question_key` -> a question that is known word for word, and the ids or answers of its entries."""
     asked: dict[str, tuple[str, set[str]]] = {}
     for entry in entries:
         name = entry.other.get("aid", entry.answer)
-        for text in (entry.question, *wordings.get(name, ())):
+        for text in (entry.question, *wordings.of(name)):
             asked.setdefault(question_key(text), (text, set()))[1].add(name)
     return asked
 
@@ -130,7 +129,7 @@ def first_for_each(
 def test_a_search_by_words_fetches_what_is_known_word_for_word(checkpoint: Path) -> None:
     """BM25's 10 best lack many entries; with `wordings`, none is missing."""
     entries = read_faq(FAQ / "answers.csv")
-    asked = asked_of(entries, read_wordings(FAQ / "train.csv").by_id)
+    asked = asked_of(entries, read_wordings(FAQ / "train.csv"))
     assert len(asked) > 1800
     store = BM25SDocumentStore(language="english")
     store.write_documents([to_document(entry, Match.both) for entry in entries])
@@ -151,7 +150,7 @@ def test_a_search_by_words_fetches_what_is_known_word_for_word(checkpoint: Path)
 def test_every_known_question_of_a_messy_faq(checkpoint: Path, benchmarks: Path, precision: float) -> None:
     """1,472 entries, some with the same question."""
     file = benchmarks / "faq_public" / "covid-faq-en.csv.gz"
-    asked = asked_of(read_faq(file), {})
+    asked = asked_of(read_faq(file))
     assert len(asked) > 1300
     search = FAQSearch(model=checkpoint, documents=file, precision=precision, device=CPU)
     assert list(first_for_each(lambda text: search.run(query=text)["documents"], asked)) == []
@@ -159,7 +158,7 @@ def test_every_known_question_of_a_messy_faq(checkpoint: Path, benchmarks: Path,
 
 @pytest.mark.slow
 def test_every_known_question_of_the_example(checkpoint: Path) -> None:
-    asked = asked_of(read_faq(FAQ / "answers.csv"), read_wordings(FAQ / "train.csv").by_id)
+    asked = asked_of(read_faq(FAQ / "answers.csv"), read_wordings(FAQ / "train.csv"))
     search = FAQSearch(
         model=checkpoint, documents=FAQ / "answers.csv", wordings=FAQ / "train.csv", precision=0.99, device=CPU
     )

@@ -165,8 +165,8 @@ def test_the_third_leg_is_a_loop_over_all_wordings(
     assert len(found) <= 6 * TOP_K
     ranker = Ranker.from_pretrained(checkpoint, "cpu")
     vector = ranker.embed_questions([query])[0].tolist()
-    question, rows = np.array(vector, np.float32), retriever._wording_rows()
-    leg = retriever._wordings.leg(rows, question, ranker.wording_vectors, ranker.embed_wordings)
+    question, rows = np.array(vector, np.float32), retriever._rows
+    leg = retriever._known.similar(rows, question, ranker)
     with store._transaction() as stored:
         names = [document.id for document in stored.fetch(leg.rows.tolist()).values()]
     assert dict(zip(names, leg.scores.tolist(), strict=True)) == pytest.approx(expected, abs=1e-4)

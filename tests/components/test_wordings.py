@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from both_pipelines import assembled
 from conftest import TEXTS, write_checkpoint
 from haystack import Document, Pipeline
 from refusals import refused
@@ -16,9 +17,16 @@ from refusals import refused
 from ap_ranker.data.faq import Match, read_faq
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from haystack_integrations.common.ap_ranker.entries import to_document
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
-from haystack_integrations.components.retrievers.ap_ranker import FAQSearch
+from haystack_integrations.components.retrievers.ap_ranker import (
+    BM25SRetriever,
+    ElasticsearchFAQRetriever,
+    FAQSearch,
+    HybridRetriever,
+)
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore, ElasticsearchFAQStore
 
 QUERY = "Is my bike here?"
 STORED = [TEXTS[0], "", TEXTS[4]]
@@ -126,3 +134,47 @@ def test_faq_search_reads_the_columns_of_a_faq_and_files(weighted: Path, tmp_pat
         TEXTS[5]
     ] == QUERY
     assert search.to_dict()["init_parameters"]["wordings"] == [str(more)]
+
+
+def test_a_wording_in_the_meta_and_in_a_file_counts_once(weighted: Path, tmp_path: Path) -> None:
+    """As in an evaluation: counted twice, it would raise the soft maximum of its entry."""
+    documents = [replace(DOCUMENTS[0], meta={**DOCUMENTS[0].meta, "wordings": ["my bike"]}), *DOCUMENTS[1:]]
+    same = write_pairs(tmp_path / "same.jsonl", ("my bike", TEXTS[1]), (STORED[0], TEXTS[1]))
+    alone = ranked(AnswerRanker(model=weighted, wordings=[]), documents)
+    assert alone == expected(weighted, [STORED[0], "my bike"], [], [STORED[2]])
+    assert ranked(AnswerRanker(model=weighted, wordings=same), documents) == alone
+
+
+def retriever_of(kind: str, checkpoint: Path) -> BM25SRetriever | HybridRetriever | ElasticsearchFAQRetriever:
+    if kind == "words":
+        return BM25SRetriever(BM25SDocumentStore(), wordings=[])
+    if kind == "hybrid":
+        return HybridRetriever(BM25SDocumentStore(), model=checkpoint)
+    pytest.importorskip("elasticsearch", reason="the extra is not installed")
+    return ElasticsearchFAQRetriever(ElasticsearchFAQStore(hosts="http://127.0.0.1:9", index="i"), model=checkpoint)
+
+
+@pytest.mark.parametrize("kind", ["ranker", "words", "hybrid", "Elasticsearch"])
+def test_an_added_file_is_a_parameter_like_the_others(weighted: Path, tmp_path: Path, kind: str) -> None:
+    component = AnswerRanker(model=weighted, wordings=[]) if kind == "ranker" else retriever_of(kind, weighted)
+    more = write_pairs(tmp_path / "more.jsonl", (QUERY, TEXTS[3]))
+    with refused("none.csv"):
+        component.add_wordings(tmp_path / "none.csv")
+    for _ in range(2):
+        component.add_wordings(more)
+    assert component.wordings == [str(more)]
+    assert component.to_dict()["init_parameters"]["wordings"] == [str(more)]
+    assert copy.deepcopy(component).file_wordings.of("", TEXTS[3]) == (QUERY,)
+
+
+def test_a_retriever_by_bm25_alone_stays_so_in_a_search_with_wordings(weighted: Path, tmp_path: Path) -> None:
+    retriever = BM25SRetriever(BM25SDocumentStore())
+    ranker = AnswerRanker(model=weighted, wordings=[])
+    pipeline = assembled({"retriever": retriever, "ranker": ranker}, "retriever > ranker")
+    search = DeclaredPipeline(
+        tmp_path / "a.yaml", pipeline, query=["retriever.query"], last="ranker", takes_threshold=True
+    )
+    more = write_pairs(tmp_path / "more.jsonl", (QUERY, TEXTS[3]))
+    search.add_wordings([more])
+    assert ranker.wordings == [str(more)]
+    assert retriever.wordings is None

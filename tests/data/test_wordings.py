@@ -17,7 +17,9 @@ from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.faq import Match, read_faq
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.wordings import (
+    NamedRows,
     WordingFiles,
+    Wordings,
     read_with_wordings,
     read_wordings,
     with_wordings,
@@ -223,9 +225,19 @@ def test_the_wordings_of_entries_are_their_own_and_those_of_files(tmp_path: Path
     )
     entries = read_faq(tmp_path / "faq.csv")
     texts = [entry.text(Match.both) for entry in entries]
-    files = [read_wordings(tmp_path / "ids.csv"), read_wordings(tmp_path / "texts.csv")]
+    files = WordingFiles().now([tmp_path / "ids.csv", tmp_path / "texts.csv"])
     assert wordings_of(entries, texts, files) == [
         ("Where?", "whither", "which place", "link", "to where"),
         ("link",),
     ]
-    assert wordings_of(entries, texts, []) == [("Where?", "whither"), ()]
+    assert wordings_of(entries, texts) == [("Where?", "whither"), ()]
+
+
+def test_a_name_keeps_its_row_while_files_change() -> None:
+    """A search that asks for the names of rows may do so after another one has read a newer file."""
+    rows = NamedRows()
+    before = Wordings({("id", "a"): ["where"], ("id", "b"): ["price", "how much"]})
+    after = Wordings({("id", "c"): ["new"], ("id", "b"): ["price"]})
+    assert list(rows.pairs(before)) == [(0, "where"), (1, "price"), (1, "how much")]
+    assert list(rows.pairs(after)) == [(2, "new"), (1, "price")]
+    assert rows.names == [("id", "a"), ("id", "b"), ("id", "c")]

@@ -31,7 +31,7 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.text_encoder import TextEncoder
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.text.reading import question_key
-from haystack_integrations.common.ap_ranker.entries import own_wordings, to_document
+from haystack_integrations.common.ap_ranker.entries import to_document, wordings_in_meta
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever, FAQSearch
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
@@ -234,7 +234,7 @@ def test_a_copy_silences_nothing(checkpoint: Path, data: Dataset) -> None:
         lambda one: [again(one, (one.content or "").replace(" ", "  ").replace(".", "!"))],
         lambda one: [again(one, (one.content or "").replace(" the ", " our ", 1))],
         lambda one: [again(one, one.content or "", number=n) for n in range(3)],
-        lambda one: [again(one, one.content or "", wordings=[*own_wordings(one), "something else"])],
+        lambda one: [again(one, one.content or "", wordings=[*wordings_in_meta(one), "something else"])],
     ]
     for question in data.questions[:: 7 if checkpoint.parent.name.startswith("trained") else 3]:
         [best, *_] = ranker.run(query=question.text, documents=documents, top_k=1)["documents"]

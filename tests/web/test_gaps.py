@@ -83,7 +83,7 @@ def test_which_questions_count(place: str) -> None:
 def test_what_is_answered_by_now() -> None:
     text = FAQ[0].text(Match.both).casefold().replace("\n", " ")
     entries = [*FAQ, Entry("new question", "new answer", {"aid": "n"}, "", ("another wording",))]
-    known = [Wordings(by_id={"n": ["from a file"]})]
+    known = Wordings({("id", "n"): ["from a file"]})
     asked = ["New question?", "another  wording", "from a file!", "something else"]
     assert still_open([Unanswered(one) for one in asked], entries, Match.both, known) == [Unanswered("something else")]
     unhelpful = Unanswered(TEXTS[0], text)  # its entry knows it, but the answer does not help

@@ -16,10 +16,12 @@ from typing import Any, ClassVar, Self
 from haystack import Document, default_from_dict, default_to_dict, logging
 from haystack.utils import ComponentDevice, Secret
 
+from ap_ranker.data.wordings import Wordings
 from ap_ranker.errors import InputError, check_known, one_line, told_at
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import LazyRanker, Ranker
 from ap_ranker.ranking.text_encoder import check_number
+from ap_ranker.ranking.wordings import KnownWordings
 from ap_ranker.settings import checked_arguments
 from ap_ranker.threads import in_thread
 
@@ -141,6 +143,30 @@ class Composed(CopiedByParameters):
             part = getattr(self, name)
             if hasattr(part, method):
                 getattr(part, method)()
+
+
+class KnowsWordings:
+    """A component with a parameter `wordings`: files of known wordings."""
+
+    _known: KnownWordings
+
+    @property
+    def wordings(self) -> list[str] | None:
+        """The paths of the files; what `None` means instead of none, the component says."""
+        return self._known.paths
+
+    @wordings.setter
+    def wordings(self, paths: list[str] | None) -> None:
+        self._known.paths = paths
+
+    @property
+    def file_wordings(self) -> Wordings:
+        """The wordings of the files as they are now."""
+        return self._known.of_files()
+
+    def add_wordings(self, path: str | Path) -> None:
+        """Use the wordings of one more file, and follow its changes; InputError if it cannot be read."""
+        self._known.add(path)
 
 
 def file_list(paths: str | Path | Sequence[str | Path] | None) -> list[str]:

@@ -24,15 +24,15 @@ def to_document(entry: Entry, match: Match) -> Document:
     return Document(content=entry.text(match), meta=meta)
 
 
-def own_wordings(document: Document) -> list[str]:
+def wordings_in_meta(document: Document) -> list[str]:
     """The wordings in a document's meta: its stored question and further ones; other things there are left out."""
     further = document.meta.get(WORDINGS)
     texts = [document.meta.get("question"), *(further if isinstance(further, list) else [])]
     return [text for text in texts if text and isinstance(text, str)]
 
 
-def names_in_files(document: Document) -> tuple[str, str, str]:
-    """What files of wordings may call a document: its id in the FAQ, its content, and its answer."""
+def identity_of(document: Document) -> tuple[str, str, str]:
+    """What files of wordings know a document by: its id in the FAQ, its content, and its answer."""
     return str(document.meta.get("aid", "")), *content_and_answer(document)
 
 

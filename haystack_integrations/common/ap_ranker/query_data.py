@@ -12,7 +12,7 @@ and belong to no new query.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -22,14 +22,14 @@ from typing import Any, cast
 from haystack import Document
 from pydantic import TypeAdapter, ValidationError
 
-from ap_ranker.data.wordings import MOST_ANSWERS, NO_WORDINGS, WordingFiles, Wordings
+from ap_ranker.data.wordings import MOST_ANSWERS, NO_WORDINGS
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_SCORE
 from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.wordings import EMBEDDED_BY, WORDING_RANK
+from ap_ranker.ranking.wordings import EMBEDDED_BY, WORDING_RANK, KnownWordings
 from haystack_integrations.common.ap_ranker.component import DocumentTexts, WarnOnce
-from haystack_integrations.common.ap_ranker.entries import MARK, content_and_answer, names_in_files, own_wordings
+from haystack_integrations.common.ap_ranker.entries import MARK, content_and_answer, identity_of, wordings_in_meta
 
 QUERY_DATA = "ap_ranker"
 """The key of the meta."""
@@ -252,57 +252,55 @@ Candidates = tuple[Sequence[str], Sequence[tuple[str, str]], Sequence[tuple[str,
 
 class CandidateReader:
     """
-    Reads documents as candidates, with the known wordings of files, which are followed, and those in their meta.
+    Reads documents as candidates, with their known wordings: those of files, and those in their meta.
 
-    Those in the meta are known if `paths`, the files, are not `None`, or else if a retriever or an index says so.
+    Those in the meta are known if the files are not `None`, or else if a retriever or an index says so.
     """
 
-    def __init__(self, texts: DocumentTexts, as_question: Callable[[str], str]) -> None:
+    def __init__(self, texts: DocumentTexts, known: KnownWordings) -> None:
         self._texts = texts
-        self._as_question = as_question
-        self._files = WordingFiles()
-        self._known: tuple[tuple[object, ...], dict[int, Any]] = ((), {})
+        self._known = known
+        self._candidates: tuple[tuple[object, ...], dict[int, Any]] = ((), {})
         self.warn_once = WarnOnce()
 
-    def wordings(self, paths: Sequence[str] | None) -> Wordings:
-        """The known wordings of files as they are now; InputError if one cannot be read."""
-        return self._files.now(paths) if paths else NO_WORDINGS
-
-    def read(
-        self, documents: Sequence[Document], copies: Sequence[Document], key: str | None, paths: Sequence[str] | None
-    ) -> Candidates:
+    def read(self, documents: Sequence[Document], copies: Sequence[Document], key: str | None) -> Candidates:
         """The candidates for the query of a key; all copies of a document are asked what a retriever has told."""
+        if self._known.paths is not None:
+            return self._read(documents, [True] * len(documents))
         stored: set[str] = set()
         for candidate in copies:
             if MARK in candidate.meta or query_data(candidate, key).get(STORED_QUESTION):
                 stored.add(candidate.id)
-        wordings: list[tuple[str, ...]] = [()] * len(documents)
-        if stored or paths is not None:
-            files = self.wordings(paths)
-            for place, document in enumerate(documents):
-                own = []
-                if paths is not None or document.id in stored:
-                    own = own_wordings(document)
-                if files is not NO_WORDINGS:
-                    own += files.of(*names_in_files(document))
-                wordings[place] = tuple(map(self._as_question, own))
+        return self._read(documents, [document.id in stored for document in documents])
+
+    def _read(self, documents: Sequence[Document], are_known: Sequence[bool]) -> Candidates:
+        """The candidates, and of each whether what is in its meta is known to ask for it."""
+        files = self._known.of_files()
+        prefix = self._known.prefix
+        suffix = self._known.suffix
+        wordings: list[tuple[str, ...]] = []
+        for document, is_known in zip(documents, are_known, strict=True):
+            own = wordings_in_meta(document) if is_known else ()
+            further = () if files is NO_WORDINGS else files.of(*identity_of(document))
+            distinct = dict.fromkeys((*own, *further))  # as in an evaluation: a copy would count as one more
+            wordings.append(tuple(prefix + text + suffix for text in distinct))
         return self._texts.texts(documents), Parts(documents), wordings
 
-    def read_once(self, fetched: Found, places: Sequence[int], paths: Sequence[str] | None) -> Candidates:
+    def read_once(self, fetched: Found, places: Sequence[int]) -> Candidates:
         """As `read`; a document is read again once a document of the store, or a file of wordings, has changed."""
-        reads_meta = paths is not None or STORED_QUESTION in fetched.meta
-        sources = (fetched.revision, self.wordings(paths), reads_meta)
-        (latest, candidates) = self._known
+        reads_meta = self._known.paths is not None or STORED_QUESTION in fetched.meta
+        sources = (fetched.revision, self._known.of_files(), reads_meta)
+        (latest, candidates) = self._candidates
         if not latest or any(map(is_not, latest, sources)) or len(candidates) > MOST_ANSWERS:
             candidates = {}
-            self._known = sources, candidates
+            self._candidates = sources, candidates
         new = {}
         for row, document in zip(fetched.rows, fetched.documents, strict=True):
             if row not in candidates:
                 new[row] = document
         if new:
             documents = [*new.values()]
-            columns = self.read(documents, documents, None, (paths or []) if reads_meta else None)
+            columns = self._read(documents, [reads_meta] * len(documents))
             candidates |= zip(new, zip(*columns, strict=True), strict=True)
         rows = [candidates[fetched.rows[place]] for place in places]
         return cast(Candidates, tuple(zip(*rows, strict=True)) or ((), (), ()))

@@ -322,14 +322,15 @@ class BM25SDocumentStore(StoredDocuments):
         if not query.size or not isinstance(embedding[0], float):
             raise ValueError("query_embedding should be a non-empty list of floats.")
         index = self._latest(Documents.vectors)
-        size = len(query) if index.scorer.is_empty else index.scorer.matrix.shape[1]
+        if index.scorer.is_empty:
+            return Leg(index.rows, np.zeros(0, np.float32), EMBEDDING_RANK, EMBEDDING_SCORE)
+        size = index.scorer.matrix.shape[1]
         if len(query) != size:
             raise EmbeddingSizeError(
                 f"Expected a query embedding of {size} numbers, as the documents' are, found one of {len(query)}. "
                 "Embed the query with the model that embedded the documents."
             )
-        scores = np.zeros(0, np.float32) if index.scorer.is_empty else index.scorer.scores(query)
-        return Leg(index.rows, scores, EMBEDDING_RANK, EMBEDDING_SCORE)
+        return Leg(index.rows, index.scorer.scores(query), EMBEDDING_RANK, EMBEDDING_SCORE)
 
     def revision(self) -> str:
         """A text that differs after every change of a document."""

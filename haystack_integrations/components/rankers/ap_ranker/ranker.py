@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,19 +17,20 @@ from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
 from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_SCORE
 from ap_ranker.ranking.cache import CacheInfo
-from ap_ranker.ranking.decision import Decision, check_limits
+from ap_ranker.ranking.decision import Decider, Decision, check_limits
 from ap_ranker.ranking.explanation import Explanation
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Signals
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, check_number
-from ap_ranker.ranking.wordings import MATCHED, is_exact_match
+from ap_ranker.ranking.wordings import MATCHED, KnownWordings, is_exact_match
 from haystack_integrations.common.ap_ranker.component import (
     LIMITS,
     READING,
     THRESHOLDS,
     CheckpointComponent,
     DocumentTexts,
+    KnowsWordings,
     file_list,
     read_cache,
 )
@@ -58,7 +58,7 @@ CACHE_OF_0_1_0 = {"cache_megabytes": "megabytes", "cache_dtype": "dtype", "encod
 
 
 @component
-class AnswerRanker(CheckpointComponent):
+class AnswerRanker(CheckpointComponent, KnowsWordings):
     """
     Ranks documents with a trained answer-selection model: how well does each answer the query?
 
@@ -153,10 +153,10 @@ class AnswerRanker(CheckpointComponent):
         self.batch_size = batch_size
         self.fuse_scores = fuse_scores
         self.precision = precision
-        self.wordings = None if wordings is None else file_list(wordings)
         self.cache = read_cache(cache)
         self._texts = DocumentTexts(document_prefix, document_suffix, self.meta_fields_to_embed, embedding_separator)
-        self._candidates = CandidateReader(self._texts, self._question)
+        self._known = KnownWordings(None if wordings is None else file_list(wordings), query_prefix, query_suffix)
+        self._candidates = CandidateReader(self._texts, self._known)
 
     @classmethod
     def _of_this_release(cls, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -189,14 +189,8 @@ class AnswerRanker(CheckpointComponent):
                 f"{self.model}: expected a checkpoint of the {self.family} family, found {spec.name} of the "
                 f"{spec.family} family. Use AnswerRanker, which loads any."
             )
-        self._candidates.wordings(self.wordings)  # raises InputError if a file cannot be read
+        self._known.of_files()  # raises InputError if a file cannot be read
         return ranker
-
-    def add_wordings(self, path: str | Path) -> None:
-        """Use the wordings of one more file; InputError if it cannot be read."""
-        wordings = list(dict.fromkeys([*(self.wordings or []), str(path)]))
-        self._candidates.wordings(wordings)
-        self.wordings = wordings
 
     def compare_faq(self, first_texts: Callable[[int], Sequence[str]]) -> None:
         """As `Ranker.compare_faq`; this component warns once, however often it loads its checkpoint."""
@@ -255,8 +249,9 @@ class AnswerRanker(CheckpointComponent):
         ranker = self.loaded()
         candidates = different(documents)
         key = query_key(query)
-        signals = self._compared(ranker, query, candidates, documents, key)
-        best, data_of_places, _ = self._best(ranker, signals, limits)
+        decider = ranker.decider(fuse_scores=self.fuse_scores)
+        signals = self._compared(ranker, decider, query, candidates=candidates, documents=documents, key=key)
+        best, data_of_places, _ = self._best(ranker, decider, signals, limits=limits)
         # Copied in the order given, which is usually that of memory: a thousand take two thirds of the time.
         in_order = sorted(best)
         copies = {}
@@ -283,8 +278,8 @@ class AnswerRanker(CheckpointComponent):
         check_documents(documents)
         ranker = self.loaded()
         key = query_key(query)
-        signals = self._compared(ranker, query, different(documents), documents, key)
         decider = ranker.decider(fuse_scores=self.fuse_scores, other_faq=is_told(documents, key, OTHER_FAQ))
+        signals = self._compared(ranker, decider, query, candidates=different(documents), documents=documents, key=key)
         return decider.answer(signals, **limits)[1]
 
     def rank_found(
@@ -300,13 +295,16 @@ class AnswerRanker(CheckpointComponent):
         ranker = self.loaded()
         # All that a small store has stays in its order, so that what is joined for a question serves the next one.
         places = range(len(fetched.rows)) if fetched.is_whole else fetched.order
-        entries = self._candidates.read_once(fetched, places, self.wordings)
-        scores = [fetched.columns[BM25_SCORE][place] for place in places]
-        bm25 = partial(self._candidates.complete, ranker, scores, [fetched.meta[BM25_LANGUAGE]])
+        entries = self._candidates.read_once(fetched, places)
+        decider = ranker.decider(fuse_scores=self.fuse_scores)
+        bm25 = None
+        if decider.weights.bm25:
+            scores = [fetched.columns[BM25_SCORE][place] for place in places]
+            bm25 = self._candidates.complete(ranker, scores, [fetched.meta[BM25_LANGUAGE]])
         signals = self._signals(ranker, query, entries, bm25, counted=WORDINGS_COUNT in fetched.meta)
         if fetched.is_whole:
             signals = replace(signals, ties=np.argsort(fetched.order))
-        best, data_of_places, decision = self._best(ranker, signals, limits | {"offer": offer})
+        best, data_of_places, decision = self._best(ranker, decider, signals, limits=limits | {"offer": offer})
         return [fetched.copy(places[place], score, data_of_places[place]) for place, score in best], decision
 
     def _limits(self, **named: Any) -> dict[str, Any]:
@@ -319,15 +317,24 @@ class AnswerRanker(CheckpointComponent):
         return {name: getattr(self, name) for name in names} | chosen
 
     def _compared(
-        self, ranker: Ranker, query: str, candidates: Sequence[Document], documents: Sequence[Document], key: str
+        self,
+        ranker: Ranker,
+        decider: Decider,
+        query: str,
+        *,
+        candidates: Sequence[Document],
+        documents: Sequence[Document],
+        key: str,
     ) -> Signals:
         """The signals of candidates, which are the different ones of the documents, for the query of a key."""
         with_data: list[Document] = []  # of other retrievers, none
         for document in documents:
             if QUERY_DATA in document.meta or MARK in document.meta:
                 with_data.append(document)
-        entries = self._candidates.read(candidates, with_data, key, self.wordings)
-        bm25 = partial(self._candidates.bm25_of, ranker, candidates, with_data, key)
+        entries = self._candidates.read(candidates, with_data, key)
+        bm25 = None
+        if decider.weights.bm25:
+            bm25 = self._candidates.bm25_of(ranker, candidates, with_data, key)
         return self._signals(ranker, query, entries, bm25, counted=is_told(with_data, key, WORDINGS_COUNT))
 
     def _signals(
@@ -335,13 +342,13 @@ class AnswerRanker(CheckpointComponent):
         ranker: Ranker,
         query: str,
         entries: Candidates,
-        bm25: Callable[[], list[float] | None],
+        bm25: list[float] | None,
         *,
         counted: bool,  # whether other entries of the search have known wordings
     ) -> Signals:
         question = self._question(query)
         (texts, parts, wordings) = entries
-        counts = counted or bool(self.wordings) or any(wordings)
+        counts = counted or bool(self._known.paths) or any(wordings)
         span = tracing.tracer.current_span() if tracing.is_tracing_enabled() else None
         if span is not None:
             tags: dict[str, Any] = {
@@ -357,16 +364,16 @@ class AnswerRanker(CheckpointComponent):
             question,
             texts,
             wordings if counts else None,
-            bm25() if ranker.decider(fuse_scores=self.fuse_scores).weights.bm25 else None,
+            bm25,
             batch_size=self.batch_size,
             parts=parts,
         )
 
     def _best(
-        self, ranker: Ranker, signals: Signals, limits: dict[str, Any]
+        self, ranker: Ranker, decider: Decider, signals: Signals, *, limits: dict[str, Any]
     ) -> tuple[list[tuple[int, float]], dict[int, dict[str, Any]], Decision]:
         """The places to return, best first, with their scores; the query data of each; and the decision."""
-        best, decision = ranker.decider(fuse_scores=self.fuse_scores).answer(signals, **limits)
+        best, decision = decider.answer(signals, **limits)
         # What a router, or another ranker of ours, behind this one asks for.
         of_all: dict[str, Any] = {}
         if signals.wordings is not None:
@@ -399,7 +406,7 @@ class AnswerRanker(CheckpointComponent):
 
     def exact_matches(self, query: str, documents: list[Document]) -> list[bool]:
         """Whether a query is a known wording of each document, word for word."""
-        *_, wordings = self._candidates.read(documents, documents, query_key(query), self.wordings)
+        *_, wordings = self._candidates.read(documents, documents, query_key(query))
         return is_exact_match(self._question(query), wordings)
 
     def explained(self, query: str, documents: list[Document]) -> list[Document]:

@@ -13,12 +13,12 @@ from haystack.document_stores.types import FilterPolicy
 from ap_ranker.ranking.wordings import KnownWordings
 from haystack_integrations.common.ap_ranker.component import file_list
 from haystack_integrations.common.ap_ranker.query_data import Found, check_query
-from haystack_integrations.components.retrievers.ap_ranker.hybrid import StoreRetriever
+from haystack_integrations.components.retrievers.ap_ranker.hybrid import StoreRetriever, WordingRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 
 
 @component
-class BM25SRetriever(StoreRetriever):
+class BM25SRetriever(WordingRetriever):
     """
     Finds the documents that share words with a query, by BM25.
 
@@ -40,7 +40,7 @@ class BM25SRetriever(StoreRetriever):
     """
 
     parameters = (*StoreRetriever.parameters, "scale_score", "wordings")
-    uses = ("document_store", "_wordings")
+    uses = ("document_store", "_known")
 
     def __init__(
         self,
@@ -66,13 +66,7 @@ class BM25SRetriever(StoreRetriever):
         """
         self._search(document_store, filters, top_k, filter_policy)
         self.scale_score = scale_score
-        self.wordings = None if wordings is None else file_list(wordings)
-        self._wordings = KnownWordings([] if self.wordings is None else self.wordings)
-
-    def add_wordings(self, path: str | Path) -> None:
-        """Use the wordings of one more file, unless `wordings` is `None`."""
-        if self.wordings is not None:
-            self._wordings.add(path)
+        self._known = KnownWordings(None if wordings is None else file_list(wordings))
 
     @component.output_types(documents=list[Document])
     def run(
@@ -108,15 +102,16 @@ class BM25SRetriever(StoreRetriever):
         check_query(query)
         filters, top_k = self._limits(filters, top_k)
         wordings = None
-        if self.wordings is not None:
-            wordings = self._wordings.exact_match(self._wording_rows(), query)
+        has_wordings = self._known.paths is not None
+        if has_wordings:
+            wordings = self._by_exact_wording(query)
         fetched = self._fetch(
             query,
             None,
             filters,
             top_k,
             wordings=wordings,
-            stored_questions=self.wordings is not None,
+            stored_questions=has_wordings,
             scale_score=self.scale_score if scale_score is None else scale_score,
         )
         return fetched.first(top_k)  # without those that known wordings find beyond it

@@ -11,10 +11,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from haystack import Document, component, tracing
 from haystack.document_stores.types import FilterPolicy
 from haystack.utils import ComponentDevice, Secret
 
+from ap_ranker.data.wordings import EntryRows, NamedRows
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import (
     BM25_LANGUAGE,
@@ -29,7 +31,7 @@ from ap_ranker.ranking.bm25 import (
 from ap_ranker.ranking.bm25_statistics import AskedWords, CountedTerms, Statistics
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, check_number
-from ap_ranker.ranking.wordings import EMBEDDING_RANK, EMBEDDING_SCORE, WORDING_RANK
+from ap_ranker.ranking.wordings import EMBEDDING_RANK, EMBEDDING_SCORE, WORDING_RANK, KnownWordings
 from ap_ranker.text.reading import Word
 from haystack_integrations.common.ap_ranker.component import READING, CheckpointComponent, DocumentTexts, file_list
 from haystack_integrations.common.ap_ranker.query_data import (
@@ -53,8 +55,7 @@ from haystack_integrations.components.retrievers.ap_ranker.elasticsearch_queries
     word_queries,
     wordings_query,
 )
-from haystack_integrations.components.retrievers.ap_ranker.file_wordings import FileWordings
-from haystack_integrations.components.retrievers.ap_ranker.hybrid import StoreRetriever
+from haystack_integrations.components.retrievers.ap_ranker.hybrid import WordingRetriever
 from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
     ASKED,
     LENGTH,
@@ -62,6 +63,7 @@ from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
     MissingIndexError,
     expected_reply,
     index_maker,
+    name_key,
     wording_keys,
 )
 
@@ -117,7 +119,7 @@ class _Hits:
 
 
 @component
-class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
+class ElasticsearchFAQRetriever(WordingRetriever, CheckpointComponent):
     """
     Finds documents of a FAQ in Elasticsearch by words, by meaning and by the questions that are known to ask for them.
 
@@ -140,8 +142,8 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
     ```
     """
 
-    parameters = (*StoreRetriever.parameters, *CheckpointComponent.parameters, *READING)
-    uses = ("loaded", "document_store", "_file_wordings")
+    parameters = (*WordingRetriever.parameters, *CheckpointComponent.parameters, *READING)
+    uses = ("loaded", "document_store", "_known")
 
     takes_unfinished = False
     """Whether it searches an index that is not complete yet: only `ap-ranker index` does, to test what it has made."""
@@ -183,9 +185,9 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         self.meta_fields_to_embed = meta_fields_to_embed or []
         self.embedding_separator = embedding_separator
         self.batch_size = batch_size
-        self.wordings = file_list(wordings)
         self.texts = DocumentTexts(document_prefix, document_suffix, self.meta_fields_to_embed, embedding_separator)
-        self._file_wordings = FileWordings(self.wordings, query_prefix, query_suffix)
+        self._known = KnownWordings(file_list(wordings), query_prefix, query_suffix)
+        self._named = NamedRows()
         self._kept = _KeptDocuments()
         self._parts: dict[str, tuple[float, bool]] = {}  # terms that were looked for, when, and whether they are known
 
@@ -207,7 +209,8 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         self.loaded()
         self.check()
         ranker = self.loaded()
-        self._file_wordings.warm_up(ranker)
+        if ranker.has_vectors:
+            self._encode_wordings(ranker)
 
     def check(self) -> None:
         """
@@ -247,9 +250,21 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         answer = self.document_store.search(self.index, [search])[0]
         return int(answer["aggregations"]["texts"]["value"])
 
-    def add_wordings(self, path: str | Path) -> None:
-        """Use the wordings of one more file."""
-        self._file_wordings.add(path)
+    @property
+    def _rows(self) -> EntryRows:
+        """Of the answers that files name; the documents' own wordings are in the index."""
+        return self._named
+
+    def _named_by_files(self, query: str, vector: np.ndarray | None, ranker: Ranker, limit: int) -> list[str]:
+        """The keys (`name_key`) of the answers whose wordings in files are most like a query, the same ones first."""
+        if not self._known.paths:
+            return []
+        exact = self._by_exact_wording(query)
+        rows = [] if exact is None else exact.best(limit)
+        if vector is not None:
+            rows += self._by_similar_wordings(vector, ranker).best(limit)
+        names = [self._named.names[row] for row in dict.fromkeys(rows)]
+        return [name_key(kind, name) for kind, name in names[:limit]]
 
     @component.output_types(documents=list[Document])
     def run(
@@ -305,7 +320,7 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         vector = None
         if ranker.has_vectors:
             vector = ranker.embed_questions([question])[0].numpy()
-        names = self._file_wordings.nearest(query, vector, ranker, top_k)
+        names = self._named_by_files(query, vector, ranker, limit=top_k)
         limits = {"size": top_k, **_ONLY_IDS}
         words = [limits | {"query": all_of(clause, matching)} for clause in word_queries(asked)]
         meaning: list[dict[str, Any]] = []

@@ -205,7 +205,7 @@ class _FAQRetriever(BM25SRetriever):
         ranker = self._ranker.loaded()
         BM25SRetriever.warm_up(self)
         if ranker.compares_wordings:
-            self._wordings.index(self._wording_rows(), ranker.wording_vectors, ranker.embed_wordings)
+            self._encode_wordings(ranker)
 
     def find(
         self,
@@ -221,9 +221,9 @@ class _FAQRetriever(BM25SRetriever):
         wordings: Leg | None
         if ranker.compares_wordings:
             question = ranker.embed_questions([query])[0].numpy()
-            wordings = self._wordings.leg(self._wording_rows(), question, ranker.wording_vectors, ranker.embed_wordings)
+            wordings = self._by_similar_wordings(question, ranker)
         else:
-            wordings = self._wordings.exact_match(self._wording_rows(), query)
+            wordings = self._by_exact_wording(query)
         return self._fetch(
             query, None, filters, top_k, wordings=wordings, stored_questions=True, scale_score=bool(scale_score)
         )

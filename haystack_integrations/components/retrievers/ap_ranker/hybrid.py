@@ -12,32 +12,35 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 from haystack import Document, component, tracing
 from haystack.document_stores.types import FilterPolicy, apply_filter_policy
 from haystack.utils import ComponentDevice, Secret
 
-from ap_ranker.data.wordings import WordingRows
+from ap_ranker.data.wordings import DocumentRows, EntryRows, names_of
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, check_number
-from ap_ranker.ranking.wordings import KnownWordings
+from ap_ranker.ranking.wordings import KnownWordings, Leg
 from haystack_integrations.common.ap_ranker.component import (
     READING,
     CheckpointComponent,
     Composed,
     DocumentTexts,
+    KnowsWordings,
     WarnOnce,
     file_list,
 )
-from haystack_integrations.common.ap_ranker.entries import names_in_files, own_wordings
+from haystack_integrations.common.ap_ranker.entries import identity_of, wordings_in_meta
 from haystack_integrations.common.ap_ranker.query_data import Found, check_query, with_embeddings
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 from haystack_integrations.document_stores.ap_ranker.documents import Documents
 
 
-def wording_rows(documents: Documents) -> WordingRows:
-    """The rows of documents with their wordings, and with what files of wordings may call them."""
-    read = ((row, own_wordings(document), names_in_files(document)) for row, document in documents.by_row())
-    return WordingRows(read)
+def document_rows(documents: Documents) -> DocumentRows:
+    """The rows of documents with the wordings in their meta, and with their names in files of wordings."""
+    return DocumentRows(
+        (row, wordings_in_meta(document), names_of(*identity_of(document))) for row, document in documents.by_row()
+    )
 
 
 class StoreRetriever(Composed):
@@ -70,9 +73,6 @@ class StoreRetriever(Composed):
         contents: list[str] = self.document_store.contents(limit)
         return contents
 
-    def _wording_rows(self) -> WordingRows:
-        return self.document_store.computed(wording_rows)
-
     def _limits(self, filters: dict[str, Any] | None, top_k: int | None) -> tuple[dict[str, Any] | None, int]:
         if top_k is not None:
             check_number("top_k", top_k, 0)
@@ -99,8 +99,27 @@ class StoreRetriever(Composed):
             span.set_tags({"ap_ranker.top_k": top_k, "ap_ranker.found": count})
 
 
+class WordingRetriever(StoreRetriever, KnowsWordings):
+    """Also finds documents by their known wordings."""
+
+    @property
+    def _rows(self) -> EntryRows:
+        """Of the documents that have wordings."""
+        rows: DocumentRows = self.document_store.computed(document_rows)
+        return rows
+
+    def _encode_wordings(self, ranker: Ranker) -> None:
+        self._known.index(self._rows, ranker)
+
+    def _by_similar_wordings(self, question: np.ndarray, ranker: Ranker) -> Leg:
+        return self._known.similar(self._rows, question, ranker)
+
+    def _by_exact_wording(self, query: str) -> Leg | None:
+        return self._known.exact_match(self._rows, query)
+
+
 @component
-class HybridRetriever(StoreRetriever, CheckpointComponent):
+class HybridRetriever(WordingRetriever, CheckpointComponent):
     """
     Finds documents by words (BM25), by meaning (a model's vectors) and by the questions that are known to ask for them.
 
@@ -120,7 +139,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
     """
 
     parameters = (*StoreRetriever.parameters, *CheckpointComponent.parameters, *READING, "rank_all")
-    uses = ("loaded", "document_store", "_wordings")
+    uses = ("loaded", "document_store", "_known")
 
     def __init__(
         self,
@@ -163,9 +182,8 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         self.meta_fields_to_embed = meta_fields_to_embed or []
         self.embedding_separator = embedding_separator
         self.batch_size = batch_size
-        self.wordings = file_list(wordings)
         self._texts = DocumentTexts(document_prefix, document_suffix, self.meta_fields_to_embed, embedding_separator)
-        self._wordings = KnownWordings(self.wordings, query_prefix, query_suffix)
+        self._known = KnownWordings(file_list(wordings), query_prefix, query_suffix)
         self._embedded = "", ""  # the checkpoint that embedded all, and the store's revision, or "" if it has changed
         self._embedding = threading.Lock()  # who loads the checkpoint does not wait for it
 
@@ -178,12 +196,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         """Load the checkpoint, embed the documents that it has not embedded yet, and build or load the indexes."""
         self.embed_documents()
         self.document_store.warm_up(embeddings=True)
-        ranker = self.loaded()
-        self._wordings.index(self._wording_rows(), ranker.wording_vectors, ranker.embed_wordings)
-
-    def add_wordings(self, path: str | Path) -> None:
-        """Use the wordings of one more file."""
-        self._wordings.add(path)
+        self._encode_wordings(self.loaded())
 
     def embed_documents(self, on_progress: Callable[[int, int], None] = lambda done, total: None) -> None:
         """
@@ -244,7 +257,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         self.embed_documents()
         ranker = self.loaded()
         question = ranker.embed_questions([self.query_prefix + query + self.query_suffix])[0].numpy()
-        wordings = self._wordings.leg(self._wording_rows(), question, ranker.wording_vectors, ranker.embed_wordings)
+        wordings = self._by_similar_wordings(question, ranker)
         return self._fetch(
             query,
             question.tolist(),
