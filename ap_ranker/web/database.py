@@ -27,9 +27,10 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 
 from ap_ranker.errors import InputError, extra_for, one_line
 from ap_ranker.safe_open import require_file, what_is_at
+from ap_ranker.web.earlier_schema import take_on
 
-VERSION = 2
-"""The version of the schema."""
+VERSION = 3
+"""The version of the schema; `earlier_schema` takes one of version 2 on."""
 
 WAIT_SECONDS = 10
 """Maximum number of seconds to wait for a lock that somebody else holds, or for PostgreSQL to accept a connection."""
@@ -118,14 +119,13 @@ changes = sa.Table(
 )
 """What the owner changed, in order; the fields are those of `changes.Change`."""
 
-wordings = sa.Table(
-    "ap_ranker_wordings",
+decisions = sa.Table(
+    "ap_ranker_decisions",
     metadata,
-    *_key(sa.String(32), "question_key", "answer_key"),
+    *_key(sa.String(32), "question_key", "answer_key"),  # of the judgements that it is about
     *_columns(sa.BigInteger, "time"),
-    *_columns(sa.String(20), "state", "origin"),  # `accepted` or `rejected`; `click`
-    *_columns(sa.Text, "question", "stored_question", "owner"),
-    sa.Column("change", sa.String(32), nullable=False, default=""),  # the id of the change that accepted it
+    *_columns(sa.String(32), "change"),  # the id of the change that accepted the sentence; empty if it was rejected
+    *_columns(sa.Text, "owner", "question"),  # of a rejected one; what was accepted, and by whom, is in its change
 )
 """What the owner decided about visitors' sentences: whether they are wordings of an answer."""
 
@@ -157,7 +157,7 @@ quotas = sa.Table(
 )
 """What each network has used of a day's quota; other days are forgotten."""
 
-PARTS: Final = ("judgements", "questions", "changes", "wordings", "owners", "sessions")
+PARTS: Final = ("judgements", "questions", "changes", "decisions", "owners", "sessions")
 """The parts that have a revision."""
 
 
@@ -311,6 +311,8 @@ class Database:
                 self.upsert(connection, revisions, row={"name": part, "value": 0}, keys=["name"])
             for name, value in first_facts.items():
                 self.upsert(connection, facts, row={"name": name, "value": value}, keys=["name"])
+            if take_on(connection):
+                self.note_deletion(connection)  # of the texts that were there twice
             version = connection.scalar(sa.select(facts.c.value).where(facts.c.name == "version"))
         if version != str(VERSION):
             expected = f"{self.place}: expected a database of version {VERSION}, found version {version}"

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, case, delete, func, select, update
 
 from ap_ranker.text.reading import normalized, question_key
-from ap_ranker.web.database import Database, in_utc, judgements, now, storable, wordings
+from ap_ranker.web.database import Database, decisions, in_utc, judgements, now, storable
 from ap_ranker.web.visitors import Visitors
 
 MOST = 100_000
@@ -150,9 +150,9 @@ class Judgements:
         """
         if not undecided:
             return self._votes([], most)
-        same_question = wordings.c.question_key == judgements.c.question_key
-        same_answer = wordings.c.answer_key == judgements.c.answer_key
-        is_decided = select(wordings.c.state).where(same_question, same_answer).exists()
+        same_question = decisions.c.question_key == judgements.c.question_key
+        same_answer = decisions.c.answer_key == judgements.c.answer_key
+        is_decided = select(decisions.c.time).where(same_question, same_answer).exists()
         return self._votes([~is_decided], most)
 
     def unhelpful(self, most: int | None = None) -> list[Votes]:

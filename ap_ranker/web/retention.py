@@ -9,13 +9,13 @@ import time
 from sqlalchemy import ColumnElement, Connection, Table, delete, exists, or_, select, update
 
 from ap_ranker.errors import InputError
-from ap_ranker.web.database import Database, changes, judgements, now, questions, quotas, sessions, wordings
+from ap_ranker.web.database import Database, changes, decisions, judgements, now, questions, quotas, sessions
 from ap_ranker.web.visitors import DAY
 
 logger = logging.getLogger(__name__)
 
-PARTS = {"judgements": judgements, "questions": questions, "wordings": wordings}
-"""Part of the database -> its table, whose rows hold a visitor's sentence."""
+PARTS = {"judgements": judgements, "questions": questions, "decisions": decisions}
+"""Part of the database -> its table, whose rows are about a visitor's sentence."""
 
 HOUR = 3600
 

@@ -15,7 +15,7 @@ from ap_ranker.data.html_cells import as_cell
 from ap_ranker.errors import InputError
 from ap_ranker.files import check_output, csv_text, write_text_atomically
 from ap_ranker.text.reading import question_key
-from ap_ranker.web.database import Database, changes, judgements, storable, wordings
+from ap_ranker.web.database import Database, changes, decisions, judgements, storable
 from ap_ranker.web.judgements import COLUMNS, Judgements, key_of_question
 from ap_ranker.web.question_log import clean_question
 from ap_ranker.web.retention import PARTS
@@ -80,7 +80,7 @@ def delete_traces(
             texts = _exact(sentence)
         else:
             keys = _keys_of_nobody_else(connection, theirs)
-            keys_of_changes = keys.intersection(connection.scalars(select(wordings.c.question_key)))
+            keys_of_changes = keys.intersection(connection.scalars(select(decisions.c.question_key)))
             texts = None
             deleted["judgements"] = connection.execute(delete(judgements).where(theirs)).rowcount
         for part, table in PARTS.items():
@@ -105,11 +105,11 @@ def delete_sentence(database: Database, sentence: str) -> Counter[str]:
     """
     keys = _keys(sentence)
     texts = _exact(sentence)
-    is_not_accepted = wordings.c.state != "accepted"  # what undoes a change looks for what this had accepted
+    is_not_accepted = decisions.c.change == ""  # what undoes a change looks for what this had accepted
     deleted: Counter[str] = Counter()
     with database.writing(*PARTS) as connection:
         for part, table in PARTS.items():
-            conditions = [is_not_accepted] if table is wordings else []
+            conditions = [is_not_accepted] if table is decisions else []
             deleted[part] += _delete_from(table, connection, *conditions, keys=keys, texts=texts)
         n_comments = _delete_comments(connection, keys=keys, texts=texts)
         if n_comments:

@@ -65,10 +65,16 @@ ROWS: dict[str, list[dict[str, Any]]] = {
         {**CHANGE, "id": "late", **LATE_CHANGE},
         *({**CHANGE, "id": f"broken {row}", "action": "add wordings", "wordings": w} for row, w in enumerate(WORDINGS)),
     ],
-    "wordings": [
-        {"question_key": f"key {row}", "answer_key": "", "question": HUGE, "stored_question": "", "state": state}
-        | {"origin": "", "owner": HUGE, "time": LATE, "change": "none"}
-        for row, state in enumerate(("perhaps", "accepted", ""))
+    "decisions": [
+        {
+            "question_key": f"key {row}",
+            "answer_key": "",
+            "question": HUGE,
+            "owner": HUGE,
+            "time": LATE,
+            "change": change,
+        }
+        for row, change in enumerate(("none", "exploding", ""))
     ],
     "owners": [{"name": "\u202eAnna", "hashed": "no hash", "time": LATE}],
     "sessions": [{"token": "x", "owner": HUGE, "ends": LATE}],

@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 from forked import Forked
 from refusals import refused
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, func, insert, inspect, select, update
 
 from ap_ranker.errors import InputError
 from ap_ranker.web import database as database_module
-from ap_ranker.web.database import facts, open_at, open_database, revisions, wordings
+from ap_ranker.web.changes import read_changes
+from ap_ranker.web.database import decisions, facts, open_at, open_database, revisions
+
+from .bytes_on_disk import bytes_of
 
 
 def test_a_database_is_there_again(place: str) -> None:
@@ -37,22 +40,22 @@ def test_a_database_is_there_again(place: str) -> None:
 def test_a_transaction_is_kept_whole_or_not_at_all(place: str) -> None:
     database = open_database(place)
 
-    with pytest.raises(RuntimeError), database.writing("wordings") as connection:
+    with pytest.raises(RuntimeError), database.writing("decisions") as connection:
         connection.execute(insert(facts).values(name="half", value="done"))
         raise RuntimeError
 
     with database.reading() as connection:
         assert connection.scalar(select(facts.c.value).where(facts.c.name == "half")) is None
-    assert database.revision("wordings") == 0
+    assert database.revision("decisions") == 0
 
 
 def test_writers_of_a_part_wait_for_each_other(place: str) -> None:
     database = open_database(place)
-    with database.writing("wordings") as connection:
+    with database.writing("decisions") as connection:
         connection.execute(insert(facts).values(name="count", value="0"))
 
     def count_up(_: int) -> None:
-        with database.writing("wordings") as connection:
+        with database.writing("decisions") as connection:
             found = int(connection.scalar(select(facts.c.value).where(facts.c.name == "count")) or 0)
             connection.execute(update(facts).where(facts.c.name == "count").values(value=str(found + 1)))
 
@@ -61,7 +64,7 @@ def test_writers_of_a_part_wait_for_each_other(place: str) -> None:
 
     with database.reading() as connection:
         assert connection.scalar(select(facts.c.value).where(facts.c.name == "count")) == "100"
-    assert database.revision("wordings") == 101
+    assert database.revision("decisions") == 101
 
 
 @pytest.mark.parametrize("round_", range(3))
@@ -97,15 +100,76 @@ def test_nobody_waits_long_for_a_table_that_another_program_holds(
 
 def test_a_row_takes_the_place_of_one_with_the_same_keys(place: str) -> None:
     database = open_database(place)
-    row = {"question_key": "q", "answer_key": "a", "question": "", "stored_question": "", "origin": "", "time": 0}
+    row = {"question_key": "q", "answer_key": "a", "question": "", "time": 0}
 
-    for state in ("accepted", "rejected"):
-        with database.writing("wordings") as connection:
-            given = row | {"state": state, "owner": state}
-            database.upsert(connection, wordings, given, ["question_key", "answer_key"], state=state)
+    for change in ("first", "second"):
+        with database.writing("decisions") as connection:
+            given = row | {"change": change, "owner": change}
+            database.upsert(connection, decisions, given, ["question_key", "answer_key"], change=change)
 
     with database.reading() as connection:
-        assert connection.execute(select(wordings.c.state, wordings.c.owner)).all() == [("rejected", "accepted")]
+        assert connection.execute(select(decisions.c.change, decisions.c.owner)).all() == [("second", "first")]
+
+
+VERSION_2 = """
+    CREATE TABLE ap_ranker_wordings (
+        question_key VARCHAR(32) NOT NULL, answer_key VARCHAR(32) NOT NULL, time BIGINT NOT NULL,
+        state VARCHAR(20) NOT NULL, origin VARCHAR(20) NOT NULL, question TEXT NOT NULL, stored_question TEXT NOT NULL,
+        owner TEXT NOT NULL, change VARCHAR(32) NOT NULL, PRIMARY KEY (question_key, answer_key)
+    );
+    INSERT INTO ap_ranker_wordings VALUES
+        ('q1', 'a', 11, 'accepted', 'click', 'the parcel of Erika', 'Parcel?', 'Jo', 'c1'),
+        ('q2', 'a', 12, 'rejected', 'click', 'nonsense', 'Parcel?', 'Jo', '');
+    INSERT INTO ap_ranker_changes (id, time, action, undone, entry, owner, "of", question, answer, wordings) VALUES
+        ('c1', 11, 'add wordings', '', 'e', 'Jo', 'Parcel?', '', '', '["the parcel of Erika"]');
+    DROP TABLE ap_ranker_decisions;
+    DELETE FROM ap_ranker_revisions WHERE name = 'decisions';
+    INSERT INTO ap_ranker_revisions VALUES ('wordings', 7);
+    UPDATE ap_ranker_facts SET value = '2' WHERE name = 'version'
+"""
+"""What makes today's empty database one of version 2, as the databases of `tests/earlier` are, with decisions."""
+
+
+@pytest.fixture
+def of_version_2(place: str) -> str:
+    with open_database(place).engine.begin() as connection:
+        for statement in VERSION_2.split(";"):
+            connection.exec_driver_sql(statement)
+    open_database(place).close()
+    open_at.cache_clear()
+    return place
+
+
+def test_an_accepted_sentence_of_version_2_is_in_its_change_alone(of_version_2: str) -> None:
+    database = open_database(of_version_2)
+
+    with database.reading() as connection:
+        assert connection.execute(select(decisions).order_by(decisions.c.time)).all() == [
+            ("q1", "a", 11, "c1", "", ""),
+            ("q2", "a", 12, "", "Jo", "nonsense"),
+        ]
+        names = list(connection.scalars(select(revisions.c.name)))
+        assert not inspect(connection).has_table("ap_ranker_wordings")
+    assert [(change.wordings, change.owner) for change in read_changes(database)] == [(("the parcel of Erika",), "Jo")]
+    assert ("wordings" in names, "decisions" in names) == (False, True)
+    assert not database.is_erased, "the files still hold what was there twice"
+    database.erase()
+    assert bytes_of(of_version_2).count(b"the parcel of Erika") == 1
+    open_at.cache_clear()
+    assert len(read_changes(open_database(of_version_2))) == 1
+
+
+def test_of_servers_that_start_at_once_one_takes_a_database_on(of_version_2: str) -> None:
+    code = (
+        "import sys; from ap_ranker.web.database import open_database; open_database(sys.argv[1]).revision('decisions')"
+    )
+    started = [Forked(code, of_version_2) for _ in range(4)]
+
+    printed = [process.communicate() for process in started]
+
+    assert [process.returncode for process in started] == [0] * 4, printed
+    with open_database(of_version_2).reading() as connection:
+        assert connection.scalar(select(func.count()).select_from(decisions)) == 2
 
 
 def test_a_database_of_a_later_version_is_refused(place: str) -> None:
@@ -214,9 +278,9 @@ def test_nothing_is_written_into_a_file_that_is_gone(tmp_path: Path, is_replaced
 def test_what_is_deleted_is_not_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "faq.db"
     database = open_database(path)
-    with database.writing("wordings") as connection:
+    with database.writing("decisions") as connection:
         connection.execute(insert(facts).values(name="said", value="my name is Rumpelstiltskin"))
-    with database.writing("wordings") as connection:
+    with database.writing("decisions") as connection:
         connection.execute(delete(facts).where(facts.c.name == "said"))
     database.close()  # moves what is in the log of writes into the file
 

@@ -37,7 +37,7 @@ from ap_ranker.search.watch_search import SearchWatcher
 from ap_ranker.web import usage
 from ap_ranker.web.app import HEADERS, build_app
 from ap_ranker.web.changes import Action, owners_changes, read_changes
-from ap_ranker.web.database import Database, changes, judgements, open_database, questions, wordings
+from ap_ranker.web.database import Database, changes, decisions, judgements, open_database, questions
 from ap_ranker.web.database import sessions as sessions_table
 from ap_ranker.web.gaps import GapFinder
 from ap_ranker.web.judgements import Judgements, key_of_question
@@ -589,7 +589,7 @@ def decision(row: dict[str, Any], state: str) -> dict[str, str]:
 
 def states(database: Database) -> list[Any]:
     with database.reading() as connection:
-        columns = [wordings.c[name] for name in ("state", "question", "origin", "owner", "stored_question")]
+        columns = [decisions.c[name] for name in ("change", "owner", "question")]
         return [tuple(row) for row in connection.execute(select(*columns))]
 
 
@@ -610,9 +610,9 @@ def test_a_visitors_sentence_is_accepted_and_taken_back(client: TestClient, plac
 
     assert post(owner, "decide", **decision(row, "accepted")) == {"state": "accepted"}
 
-    assert states(database) == [("accepted", SENTENCE, "click", "Änne", TEXTS[0])]
     assert post(owner, "feedback") == []
     [made] = post(owner, "history")
+    assert states(database) == [(made["id"], "", "")], "its words and who accepted it are in the change alone"
     assert (made["action"], made["of"], made["wordings"], made["owner"]) == (
         "add wordings",
         TEXTS[0],
@@ -674,7 +674,7 @@ def test_a_judged_sentence_is_deleted(owner: TestClient, place: str, database: D
     assert [record["question"] for record in Judgements(database).records()] == ["the other"]
     assert [record["comment"] for record in Judgements(database).records()] == [""]
     assert read_changes(database) == made
-    assert [state for state, *_ in states(database)] == ["accepted"]
+    assert [change for change, *_ in states(database)] == [made[0].id]
     assert b"and so on" not in bytes_of(place)
     assert owner.post("/owner/api/delete_question", json={"question_key": "nothing"}).status_code == 409
     assert owner.post("/owner/api/delete_question", json={"question_key": "q" * 65}).status_code == 422
@@ -708,7 +708,7 @@ def test_a_visitors_sentence_is_rejected(owner: TestClient, place: str, database
     judged(database, SENTENCE.upper(), networks=5)
 
     assert post(owner, "feedback") == [first]
-    assert [state for state, *_ in states(database)] == ["rejected"]
+    assert states(database) == [("", "", SENTENCE)], "no change has it"
     assert read_changes(database) == []
     assert owner.post("/owner/api/decide", json=decision(second, "accepted")).status_code == 409
 

@@ -23,6 +23,7 @@ from ap_ranker.web import database as database_module
 from ap_ranker.web.changes import Action, Change, read_changes
 from ap_ranker.web.database import (
     Database,
+    decisions,
     judgements,
     metadata,
     now,
@@ -30,7 +31,6 @@ from ap_ranker.web.database import (
     questions,
     quotas,
     sessions,
-    wordings,
 )
 from ap_ranker.web.judgements import Judgements, key_of_answer, key_of_question
 from ap_ranker.web.retention import delete_older
@@ -49,11 +49,15 @@ def judge(website: Database, question: str = SECRET, **given: Any) -> None:
     Judgements(website).keep(question=question, **judgement | given)
 
 
-def decide(website: Database, question: str, when: int | None = None) -> None:
-    row = {"question_key": key_of_question(question), "answer_key": key_of_answer(ANSWER), "question": question}
-    row |= {"stored_question": "Parcel?", "state": "accepted", "origin": "click", "owner": "Jo"}
-    with website.writing("wordings") as connection:
-        connection.execute(insert(wordings).values(**row, time=now() if when is None else when))
+def decide(website: Database, question: str, when: int | None = None, *, accepted: bool = True) -> None:
+    row = {"question_key": key_of_question(question), "answer_key": key_of_answer(ANSWER)}
+    row |= (
+        {"change": "id", "owner": "", "question": ""}
+        if accepted
+        else {"change": "", "owner": "Jo", "question": question}
+    )
+    with website.writing("decisions") as connection:
+        connection.execute(insert(decisions).values(**row, time=now() if when is None else when))
 
 
 def rows_with(website: Database, text: str) -> list[str]:
@@ -134,12 +138,12 @@ def test_a_sentence_is_gone_from_every_file(website: Database, place: str) -> No
     decide(website, SECRET)
     append_change(website, Change.make(Action.add_wordings, entry="e", of="Parcel?", wordings=("my box", SECRET)))
     append_change(website, Change.make(Action.add_entry, question=SECRET, answer="Wait."))
-    assert len(rows_with(other, SECRET)) == 4
+    assert len(rows_with(other, SECRET)) == 3
     assert b"Mustermann" in bytes_of(place)
 
     deleted = delete_traces(website, sentence=SECRET)
 
-    assert deleted == {"judgements": 1, "comments": 1, "questions": 1, "wordings": 1, "changes": 2}
+    assert deleted == {"judgements": 1, "comments": 1, "questions": 1, "decisions": 1, "changes": 2}
     assert not rows_with(other, "Mustermann")
     assert b"Mustermann" not in bytes_of(place)
     assert len({record["question"] for record in Judgements(other).records()} - {"my parcel"}) == 50
@@ -172,7 +176,7 @@ def test_a_visitor_is_gone_and_others_stay(website: Database, place: str, by: st
 
     deleted = delete_traces(website, **{by: visitor[by]})
 
-    assert deleted == {"judgements": 2, "questions": 1, "wordings": 1, "changes": 1}
+    assert deleted == {"judgements": 2, "questions": 1, "decisions": 1, "changes": 1}
     assert not rows_with(website, "Mustermann")
     assert b"Mustermann" not in bytes_of(place)
     assert [record["comment"] for record in Judgements(website).records()] == ["of others"]
@@ -243,12 +247,12 @@ def aged(website: Database, days: dict[str, float], monkeypatch: pytest.MonkeyPa
                 patch.setattr(f"ap_ranker.web.{module}.now", lambda then=then: then)
             judge(website, name, visit=name)
             log_unanswered(website, name)
-        decide(website, name, then)
+        decide(website, name, then, accepted=False)
 
 
 def left(website: Database) -> list[set[str]]:
     with website.reading() as connection:
-        return [set(connection.scalars(select(table.c.question))) for table in (judgements, questions, wordings)]
+        return [set(connection.scalars(select(table.c.question))) for table in (judgements, questions, decisions)]
 
 
 def test_what_is_older_goes(website: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.setup import SearchSetup
 from ap_ranker.web import suggestions
 from ap_ranker.web.app import build_app
-from ap_ranker.web.database import changes, judgements, metadata, open_database, questions, wordings
+from ap_ranker.web.database import changes, decisions, judgements, metadata, open_database, questions
 from ap_ranker.web.question_log import QuestionLog
 from ap_ranker.web.workers import SearchWorkers
 
@@ -151,7 +151,7 @@ def record(
 def plant(search: DeclaredPipeline) -> None:
     """Write a visitor's sentence into every text of every table that visitors or decisions on them fill."""
     database = open_database(search.path.with_name("faq.db"))
-    for table in (judgements, questions, wordings):
+    for table in (judgements, questions, decisions):
         fixed = {
             "id": 10**6,
             "time": int(time.time()),
@@ -160,12 +160,12 @@ def plant(search: DeclaredPipeline) -> None:
             "score": 0.5,
             "visit": "planted",
         }
-        fixed |= {"outcome": "none", "state": "rejected", "origin": "click", "network": "n"}
+        fixed |= {"outcome": "none", "network": "n"}
         row = {column.name: fixed.get(column.name, SECRET) for column in table.columns}
         row |= {name: "0" * 32 for name in row if name.endswith("_key")}
         with database.writing("judgements") as connection:
             connection.execute(insert(table), row)
-    filled = {judgements, questions, wordings}
+    filled = {judgements, questions, decisions}
     known = {table.name.removeprefix("ap_ranker_") for table in metadata.tables.values() if table not in filled}
     assert known == {"facts", "revisions", "owners", "sessions", "quotas", changes.name.removeprefix("ap_ranker_")}
 

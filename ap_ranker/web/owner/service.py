@@ -30,7 +30,7 @@ from ap_ranker.web.changes import (
     insert_change,
     read_changes,
 )
-from ap_ranker.web.database import Database, judgements, now, storable, wordings
+from ap_ranker.web.database import Database, decisions, judgements, now, storable
 from ap_ranker.web.gaps import BackgroundGroups, GapFinder, find_unanswered, open_questions, pause
 from ap_ranker.web.grouping import Gap
 from ap_ranker.web.judgements import Judgements, Votes, key_of_answer
@@ -284,7 +284,7 @@ class OwnerService:
         A visitor's sentence that it accepted is again one to decide about.
         """
         self._require_documents()
-        with self.database.writing("changes", "wordings") as connection:
+        with self.database.writing("changes", "decisions") as connection:
             earlier = changes_in(connection)
             if change not in {candidate.id for candidate in earlier if candidate.action != Action.undo}:
                 raise ConflictError("There is no such change.")
@@ -292,7 +292,7 @@ class OwnerService:
                 raise ConflictError("This change is undone already.")
             undoing = Change.make(Action.undo, undone=change, owner=owner)
             self._keep(connection, undoing, earlier=earlier)
-            if connection.execute(delete(wordings).where(wordings.c.change == change)).rowcount:
+            if connection.execute(delete(decisions).where(decisions.c.change == change)).rowcount:
                 self.database.note_deletion(connection)
         return undoing
 
@@ -304,21 +304,19 @@ class OwnerService:
         ConflictError is raised if it is decided already, an entry knows it, the judgement is gone, or the entry is.
         """
         keys = {"question_key": question_key, "answer_key": answer_key}
-        decision = {"question": storable(wording), "state": state, "origin": "click", "owner": owner, "time": now()}
-        row: dict[str, Any] = keys | decision
-        parts = ["wordings"]
+        parts = ["decisions"]
         is_accepted = state == "accepted"
         if is_accepted:
             self._require_documents()
             parts.append("changes")
         with self.database.writing(*parts) as connection:
-            row["stored_question"] = _require_undecided(connection, keys)
+            _require_undecided(connection, keys)
+            decision = {"change": "", "owner": storable(owner), "question": storable(wording)}
             if is_accepted:
                 change = self._change_that_accepts(connection, wording, key=entry, owner=owner)
                 insert_change(connection, change)
-                row["change"] = change.id
-                row["stored_question"] = storable(change.of)
-            connection.execute(insert(wordings).values(**row))
+                decision = {"change": change.id, "owner": "", "question": ""}
+            connection.execute(insert(decisions).values(**keys, **decision, time=now()))
         return {"state": state}
 
     def _change_that_accepts(self, connection: Connection, wording: str, key: str, owner: str) -> Change:
@@ -442,15 +440,14 @@ def _title(keyed: KeyedEntry) -> str:
     return keyed.entry.question or keyed.entry.title
 
 
-def _require_undecided(connection: Connection, keys: Mapping[str, str]) -> str:
-    """The stored question of a judgement; ConflictError if the owner has decided about it, or if it is gone."""
-    decided = connection.scalar(select(wordings.c.stored_question).filter_by(**keys).limit(1))
+def _require_undecided(connection: Connection, keys: Mapping[str, str]) -> None:
+    """ConflictError if the owner has decided about a judgement, or if it is gone."""
+    decided = connection.scalar(select(decisions.c.time).filter_by(**keys).limit(1))
     if decided is not None:
         raise ConflictError("This sentence is decided already. Load the page again.")
-    judged = connection.scalar(select(judgements.c.stored_question).filter_by(**keys).limit(1))
+    judged = connection.scalar(select(judgements.c.id).filter_by(**keys).limit(1))
     if judged is None:
         raise ConflictError(GONE)
-    return judged
 
 
 def _entry_of_key(key: str, entries: Iterable[KeyedEntry]) -> KeyedEntry:
