@@ -15,12 +15,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import median
 from time import thread_time
-from types import FrameType
 from typing import IO, Annotated, Any
 
 import typer
@@ -76,6 +74,8 @@ def _ask(child: subprocess.Popen[str], question: str) -> dict[str, float]:
 
 def answer_each(checkout: Path, model: str, documents: Path, questions: IO[str], answers: IO[str]) -> None:
     """In a process of a checkout: the measures of each question of a stream, as lines of JSON."""
+    from walks import walk_of  # beside this file, which runs as a script there
+
     from ap_ranker.ranking.ranker import Ranker
     from ap_ranker.ranking.text_encoder import TextEncoder
     from ap_ranker.search.setup import set_up
@@ -114,54 +114,6 @@ def _timed(owner: type, name: str, what: str, spent: dict[str, float]) -> None:
             spent[what] += thread_time() - started
 
     setattr(owner, name, timed)
-
-
-@dataclass
-class Walk:
-    """The files of our packages whose functions a call runs, with the number of calls; and what crosses rooms.
-
-    `room_changes` counts the calls of a function by one of another room, directly or through a library, or through a
-    file that any room may use.
-    """
-
-    files: dict[str, int] = field(default_factory=dict)
-    room_changes: int = 0
-
-
-def walk_of(call: Callable[[], object], checkout: Path) -> Walk:
-    """The walk of a call through a checkout's packages."""
-    walk = Walk()
-    folders = tuple(str(checkout / folder) + os.sep for folder in ("ap_ranker", "haystack_integrations"))
-
-    def room_of(frame: FrameType) -> str | None:
-        """`haystack_integrations`, or the folder of `ap_ranker`; `None` of other code and of what any room may use."""
-        file = frame.f_code.co_filename
-        if not file.startswith(folders):
-            return None
-        package, *inside = Path(file).relative_to(checkout).parts
-        if package == "haystack_integrations":
-            return package
-        return inside[0] if len(inside) > 1 else None
-
-    def count(frame: FrameType, event: str, _: object) -> None:
-        file = frame.f_code.co_filename
-        if event != "call" or not file.startswith(folders):
-            return
-        name = str(Path(file).relative_to(checkout))
-        walk.files[name] = walk.files.get(name, 0) + 1
-        room = room_of(frame)
-        caller = frame.f_back
-        while caller is not None and room_of(caller) is None:
-            caller = caller.f_back
-        if room is not None and caller is not None and room_of(caller) != room:
-            walk.room_changes += 1
-
-    sys.setprofile(count)
-    try:
-        call()
-    finally:
-        sys.setprofile(None)
-    return walk
 
 
 if __name__ == "__main__":

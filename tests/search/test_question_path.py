@@ -16,7 +16,7 @@ from haystack import Document
 
 from ap_ranker.ranking.rule import FUSED, MODEL, Calibration
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
-from benchmarks.question_path import Walk, walk_of
+from benchmarks.walks import Walk, walk_of
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever, FAQSearch, HybridRetriever
 from haystack_integrations.components.retrievers.ap_ranker.hybrid import StoreRetriever

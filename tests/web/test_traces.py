@@ -51,11 +51,9 @@ def judge(website: Database, question: str = SECRET, **given: Any) -> None:
 
 def decide(website: Database, question: str, when: int | None = None, *, accepted: bool = True) -> None:
     row = {"question_key": key_of_question(question), "answer_key": key_of_answer(ANSWER)}
-    row |= (
-        {"change": "id", "owner": "", "question": ""}
-        if accepted
-        else {"change": "", "owner": "Jo", "question": question}
-    )
+    row |= {"change": "", "owner": "Jo", "question": question}
+    if accepted:
+        row |= {"change": "id", "owner": "", "question": ""}
     with website.writing("decisions") as connection:
         connection.execute(insert(decisions).values(**row, time=now() if when is None else when))
 

@@ -1,0 +1,42 @@
+"""The five ways through the project stay as short as they are (`benchmarks/walks.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+pytest.importorskip("hypercorn", reason="the extra serve is not installed")
+
+from benchmarks.walks import WALKS, Walks, write_random_checkpoint
+
+MOST = {
+    "a warm question": (1, 1),
+    "a web question": (1, 1),
+    "a training pair": (1, 1),
+    "an accepted wording": (1, 1),
+    "an encoded answer": (1, 1),
+}
+"""Files, and changes of room."""
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_random_checkpoint(tmp_path_factory.mktemp("walks") / "checkpoint")
+
+
+@pytest.fixture
+def walks() -> Iterator[Walks]:
+    walks = Walks(ROOT)
+    yield walks
+    walks.close()
+
+
+@pytest.mark.parametrize("name", WALKS)
+def test_a_way_is_no_longer_than_it_was(name: str, checkpoint: Path, walks: Walks, tmp_path: Path) -> None:
+    walk = WALKS[name](walks, tmp_path, checkpoint)
+    most_files, most_changes = MOST[name]
+    assert len(walk.files) <= most_files, "\n".join(sorted(walk.files))
+    assert walk.room_changes <= most_changes
