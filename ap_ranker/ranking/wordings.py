@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ap_ranker.data.wordings import NO_WORDINGS, EntryRows, WordingFiles, Wordings
+from ap_ranker.data.wordings import NO_WORDINGS, EntryRows, Name, NamedRows, WordingFiles, Wordings
 from ap_ranker.kept_results import Latest
 from ap_ranker.models.private_operators import LARGEST, products_with
 from ap_ranker.ranking.bm25 import best_rows
@@ -352,6 +352,22 @@ class KnownWordings:
         if not matching_rows:
             return None
         return Leg(np.array(sorted(matching_rows), np.int64), np.ones(len(matching_rows), np.float32))
+
+    def named(
+        self, rows: NamedRows, question: str, vector: np.ndarray | None, encoder: WordingEncoder, *, limit: int
+    ) -> list[Name]:
+        """The names of the entries whose wordings in files are most like a question, the same ones first.
+
+        Without the question's vector (C,), only those of which it is a wording, word for word.
+        """
+        if not self.paths:
+            return []
+        exact = self.exact_match(rows, question)
+        nearest = [] if exact is None else exact.best(limit)
+        if vector is not None:
+            nearest += self.similar(rows, vector, encoder).best(limit)
+        distinct = list(dict.fromkeys(nearest))
+        return [rows.names[row] for row in distinct[:limit]]
 
     def close(self) -> None:
         """Forget what was read and encoded, until the next use."""

@@ -11,7 +11,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from haystack import Document, component, tracing
 from haystack.document_stores.types import FilterPolicy
 from haystack.utils import ComponentDevice, Secret
@@ -255,17 +254,6 @@ class ElasticsearchFAQRetriever(WordingRetriever, CheckpointComponent):
         """Of the answers that files name; the documents' own wordings are in the index."""
         return self._named
 
-    def _named_by_files(self, query: str, vector: np.ndarray | None, ranker: Ranker, limit: int) -> list[str]:
-        """The keys (`name_key`) of the answers whose wordings in files are most like a query, the same ones first."""
-        if not self._known.paths:
-            return []
-        exact = self._by_exact_wording(query)
-        rows = [] if exact is None else exact.best(limit)
-        if vector is not None:
-            rows += self._by_similar_wordings(vector, ranker).best(limit)
-        names = [self._named.names[row] for row in dict.fromkeys(rows)]
-        return [name_key(kind, name) for kind, name in names[:limit]]
-
     @component.output_types(documents=list[Document])
     def run(
         self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
@@ -320,7 +308,8 @@ class ElasticsearchFAQRetriever(WordingRetriever, CheckpointComponent):
         vector = None
         if ranker.has_vectors:
             vector = ranker.embed_questions([question])[0].numpy()
-        names = self._named_by_files(query, vector, ranker, limit=top_k)
+        named = self._known.named(self._named, query, vector, ranker, limit=top_k)
+        names = [name_key(kind, name) for kind, name in named]
         limits = {"size": top_k, **_ONLY_IDS}
         words = [limits | {"query": all_of(clause, matching)} for clause in word_queries(asked)]
         meaning: list[dict[str, Any]] = []
