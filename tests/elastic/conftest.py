@@ -112,6 +112,14 @@ def server() -> Engine:
     return shared_engine()
 
 
+@pytest.fixture(scope="session")
+def cluster(server: Engine) -> Engine:
+    """Three nodes, which a test may lose, pause and start again."""
+    if not (server.folder / "cluster.json").exists():
+        pytest.skip("no test may end the nodes of ELASTICSEARCH_URL: unset it")
+    return server
+
+
 @pytest.fixture(scope="module")
 def bi_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint of a model with vectors of whole texts."""

@@ -17,6 +17,9 @@ from filelock import FileLock
 
 COMMAND = ROOT.parent / "shared" / "engines" / "cluster"
 
+WHOLE = "AP_RANKER_CLUSTER"
+"""The variable of the environment with which `make cluster` runs what needs three nodes, or takes minutes."""
+
 
 @dataclass
 class Engine:
@@ -55,13 +58,13 @@ def start_engine(folder: Path, nodes: int = 1, *options: str) -> Engine:
 
 
 def shared_engine() -> Engine:
-    """One node for all tests of a run, which the first that needs it starts."""
+    """One node for all tests of a run, by `make cluster` three; the first test that needs them starts them."""
     if url := os.environ.get("ELASTICSEARCH_URL"):
         return Engine(Path(), url.rstrip("/").split(","))
     folder = Path(os.environ[ENGINE_FOLDER])
     with FileLock(folder / "lock"):
         if not (folder / "node" / "cluster.json").exists():
-            return start_engine(folder / "node")
+            return start_engine(folder / "node", 3 if WHOLE in os.environ else 1)
     return _described(folder / "node")
 
 

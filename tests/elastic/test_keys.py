@@ -21,11 +21,10 @@ from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
 from elastic.conftest import change
-from elastic.engine import Engine, start_engine
+from elastic.engine import WHOLE, Engine, start_engine
 from elastic.test_index import FAQ, counts, write
-from elastic.test_reading import WHOLE
 
-pytestmark = pytest.mark.skipif(WHOLE not in os.environ, reason="a node with security: run by `make cluster`")
+pytestmark = pytest.mark.skipif(WHOLE not in os.environ, reason="a node with security: run by `make cluster-all`")
 
 
 @pytest.fixture(scope="module")

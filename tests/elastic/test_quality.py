@@ -26,8 +26,7 @@ from ap_ranker.search.elasticsearch.build_index import build_index
 from ap_ranker.search.elasticsearch.index_target import find_target
 from ap_ranker.training.untrained import write_untrained
 from elastic.conftest import Search
-from elastic.engine import Engine
-from elastic.test_reading import WHOLE
+from elastic.engine import WHOLE, Engine
 from haystack_integrations.common.ap_ranker.entries import to_document
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import (

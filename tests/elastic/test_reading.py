@@ -17,14 +17,11 @@ from reading_table import OTHERS, Row, read_table
 from ap_ranker.search.elasticsearch.index_cluster import Cluster
 from ap_ranker.search.elasticsearch.index_layout import Layout
 from ap_ranker.search.index_source import sources_of
-from elastic.engine import Engine
+from elastic.engine import WHOLE, Engine
 from haystack_integrations.components.retrievers.ap_ranker import ElasticsearchFAQRetriever
 from haystack_integrations.document_stores.ap_ranker import ElasticsearchFAQStore
 
 ROWS = [row for row in read_table() if row.expected in ("found", "first", "not")]
-
-WHOLE = "AP_RANKER_CLUSTER"
-"""The variable of the environment with which `make cluster` runs what takes minutes."""
 
 HANDBOOK = ROOT / "docs" / "haystack.md"
 

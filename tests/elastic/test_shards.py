@@ -18,9 +18,8 @@ from ap_ranker.ranking.bm25_statistics import AskedWords
 from ap_ranker.search.elasticsearch.build_index import build_index
 from ap_ranker.search.elasticsearch.index_layout import SETTINGS
 from ap_ranker.search.elasticsearch.index_target import find_target
-from elastic.engine import Engine
+from elastic.engine import WHOLE, Engine
 from elastic.test_quality import NUMBER, remove_index, table
-from elastic.test_reading import WHOLE
 from haystack_integrations.components.retrievers.ap_ranker import ElasticsearchFAQRetriever
 from haystack_integrations.components.retrievers.ap_ranker.elasticsearch_queries import word_queries
 from haystack_integrations.document_stores.ap_ranker import ElasticsearchFAQStore

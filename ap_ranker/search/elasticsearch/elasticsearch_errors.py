@@ -57,7 +57,7 @@ def advice(error: BaseException, has_password: bool = False) -> str | None:
 
 def block_advice(text: str) -> str:
     """What a block of an index means that an error tells of; nothing if it tells of none."""
-    if "cluster_block_exception" not in text:
+    if "cluster_block_exception" not in text or "SERVICE_UNAVAILABLE" in text:  # the latter ends by itself
         return ""
     for block, meaning in _BLOCKS.items():
         if block in text:

@@ -29,8 +29,8 @@ CHUNK = 200
 CHUNK_BYTES = 5 * 2**20
 """Maximum size of a request that writes, in bytes."""
 
-RETRIES = 7
-"""How often a busy or recovering cluster is asked to write again, after 1, 2, 4 ... 30 seconds."""
+WRITING_PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0)
+"""Seconds before a busy or recovering cluster is asked to write again what it refused."""
 
 LISTING_PAUSES = (1.0, 2.0, 4.0)
 """Seconds before a listing begins anew, each time that a node is lost meanwhile, or the cluster is busy."""
@@ -149,22 +149,40 @@ class Cluster:
 
     def write(self, index: str, actions: Iterable[dict[str, Any]]) -> None:
         """Write and delete documents, in order; InputError names the first that the cluster refuses for good."""
-        done = elasticsearch_library().helpers.streaming_bulk(
+        waiting = list(actions)
+        for pause in WRITING_PAUSES:
+            postponed = self._write_once(index, waiting)
+            if not postponed:
+                return
+            time.sleep(pause)
+            waiting = [action for action, _ in postponed]
+        postponed = self._write_once(index, waiting)
+        if postponed:
+            raise _refusal(index, postponed[0][1])
+
+    def _write_once(
+        self, index: str, actions: Sequence[dict[str, Any]]
+    ) -> list[tuple[dict[str, Any], Mapping[str, Any]]]:
+        """The actions that the cluster refuses for the moment, each with its answer."""
+        answered = elasticsearch_library().helpers.streaming_bulk(
             self.client,
             actions,
             index=index,
             chunk_size=CHUNK,
             max_chunk_bytes=CHUNK_BYTES,
-            max_retries=RETRIES,
-            initial_backoff=1,
-            max_backoff=30,
             raise_on_error=False,
-            retry_on_status=(429, 503),
+            raise_on_exception=False,
         )
-        for is_done, item in done:
-            operation, result = next(iter(item.items()))
-            if not is_done and not (operation == "delete" and result.get("status") == 404):
-                raise _refusal(index, operation, result)
+        answers = list(answered)  # to its end: OpenTelemetry logs a traceback of a generator that is left before
+        postponed = []
+        for action, (is_done, answer) in zip(actions, answers, strict=True):
+            operation, result = next(iter(answer.items()))
+            if is_done or (operation == "delete" and result.get("status") == 404):
+                continue
+            if not _is_busy(result):
+                raise _refusal(index, answer)
+            postponed.append((action, answer))
+        return postponed
 
     def count(self, index: str, query: Mapping[str, Any]) -> int:
         """The number of documents that match a query, by all shards."""
@@ -188,7 +206,17 @@ def _first(values: Sequence[str] | None) -> str | None:
     return values[0] if values else None
 
 
-def _refusal(index: str, operation: str, result: Mapping[str, Any]) -> InputError:
+def _is_busy(result: Mapping[str, Any]) -> bool:
+    """Whether the cluster may take it in a while. A disk beyond its flood stage has the status of a busy cluster."""
+    status = result.get("status")
+    return status == 503 or (status == 429 and not block_advice(str(result.get("error"))))
+
+
+def _refusal(index: str, answer: Mapping[str, Any]) -> Exception:
+    """The error for what a bulk request's answer says of one action."""
+    operation, result = next(iter(answer.items()))
+    if "exception" in result:  # the whole request was refused
+        return result["exception"]
     error = result.get("error", {})
     cause = None
     if isinstance(error, str):

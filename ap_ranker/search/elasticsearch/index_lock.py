@@ -77,12 +77,17 @@ class IndexLock:
                 raise _refusal(state)
 
     def release(self) -> None:
-        """Give the lock back, unless it was lost."""
+        """Give the lock back, unless it was lost. Where the cluster refuses that, it ends without signs of life."""
         self._ended.set()
-        if not self._lost:
+        if self._lost:
+            return
+        library = elasticsearch_library()
+        try:
             self._client.options(ignore_status=(404, 409)).delete(
                 index=self._index, id=self._name, refresh=True, **self._conditions()
             )
+        except (library.ApiError, library.TransportError) as error:
+            logger.debug("The lock of %s could not be given back.", self._index, exc_info=error)
 
     def renew(self) -> None:
         """Give signs of life until the lock is released."""
