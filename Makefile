@@ -21,6 +21,9 @@ OLDEST_TESTS := $(addprefix tests/,test_packaging.py text data ranking evaluatio
   models/test_ap_transformer.py training/test_train.py training/test_card.py \
   cli/test_train.py cli/test_check.py cli/test_explain.py cli/test_tune.py cli/test_serve.py) benchmarks/tests/test_peers.py
 
+# What needs three nodes of Elasticsearch.
+ON_THREE_NODES := tests/elastic/test_cluster.py tests/elastic/test_exhausted_cluster.py
+
 # What `make gpu` reads: the folders of the papers' data sets, and word vectors.
 INSURANCEQA ?= insuranceqa
 SEMEVAL ?=
@@ -32,7 +35,7 @@ LOCK := .venv-lock
 LOCKED := $(LOCK)/bin/uv pip compile --quiet --config-file deploy/uv.toml --default-index https://pypi.org/simple \
   --python-version 3.12 --universal --generate-hashes --no-annotate --custom-compile-command "make lock"
 
-.PHONY: install demo benchmark gpu test test-slow test-oldest fuzz crash cluster cluster-all lock docs lint clean
+.PHONY: install demo benchmark gpu test test-slow test-oldest fuzz crash cluster cluster-quick cluster-all lock docs lint clean
 
 install: $(INSTALLED)
 
@@ -70,7 +73,11 @@ crash: $(INSTALLED)  ## kill every command at 200 moments and fill its disk 20 t
 	cd tests && PYTHONPATH=..:. ../$(BIN)/python -m crash.run
 
 cluster: $(INSTALLED)  ## Elasticsearch on three nodes: one is lost under load and during index, a checkpoint is rolled out; all expectations of reading
-	AP_RANKER_CLUSTER=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs -m "not slow" tests/elastic/test_cluster.py tests/elastic/test_reading.py
+	AP_RANKER_CLUSTER=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs -m "not slow" $(ON_THREE_NODES) tests/elastic/test_reading.py
+
+cluster-quick: $(INSTALLED)  ## the part of it that continuous integration runs: what has not begun after 150 seconds is skipped
+	AP_RANKER_CLUSTER=1 AP_RANKER_CLUSTER_SECONDS=150 OMP_NUM_THREADS=1 \
+	  $(BIN)/python -m pytest -rs --durations 0 -m "not slow and not by_hand" $(ON_THREE_NODES)
 
 cluster-all: $(INSTALLED)  ## all of it: also keys over HTTPS, paused and restarted nodes, snapshots, InsuranceQA's quality; and a table of costs
 	AP_RANKER_CLUSTER=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs tests/elastic

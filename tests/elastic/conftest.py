@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 import urllib.error
 import urllib.request
 import uuid
@@ -104,6 +106,20 @@ def ask(url: str, method: str, path: str, body: dict[str, Any] | None = None) ->
         text = error.read()
     answer: dict[str, Any] = json.loads(text or b"{}")
     return answer
+
+
+@pytest.fixture(scope="session", autouse=True)
+def started() -> float:
+    """When the first test began."""
+    return time.monotonic()
+
+
+@pytest.fixture(autouse=True)
+def in_time(started: float) -> None:
+    """With a limit of the run, tests that would begin after it are skipped."""
+    limit = os.environ.get("AP_RANKER_CLUSTER_SECONDS")
+    if limit is not None and time.monotonic() - started > float(limit):
+        pytest.skip(f"the run's {limit} seconds are over: `make cluster` has no limit")
 
 
 @pytest.fixture(scope="session")

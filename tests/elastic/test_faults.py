@@ -383,7 +383,7 @@ def test_malformed_documents_of_others_are_left_out(search: Search, caplog: pyte
 
 
 def test_a_question_is_one_request(search: Search, tmp_path: Path) -> None:
-    """Of at most 30,000 bytes, with 384 numbers a vector, once what is found was fetched."""
+    """Of at most 15,000 bytes, both ways, with 384 numbers a vector, once what is found was fetched."""
     options = {**SMALL["qa-cnn"], "filters": 384}
     search.write_pipelines(write_checkpoint("qa-cnn", tmp_path / "384", options, bm25_language="english"))
     assert counts(run("index", EXAMPLE / "answers.csv", "--pipeline", search.indexing).stdout)[0] == 168
@@ -399,7 +399,7 @@ def test_a_question_is_one_request(search: Search, tmp_path: Path) -> None:
         documents, _ = pipeline.answer(question)
         assert documents
         assert [path.partition("?")[0] for _, path in search.proxy.requests] == ["/_msearch"]
-        assert search.proxy.traffic <= 30_000
+        assert search.proxy.traffic <= 15_000
 
 
 def test_it_finds_what_the_store_in_memory_finds(by_meaning: Search, bi_encoder: Path) -> None:

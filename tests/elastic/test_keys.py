@@ -54,10 +54,10 @@ def role(name: str) -> dict[str, Any]:
     return dict(json.loads((ROOT / "deploy" / f"elasticsearch_{name}_role.json").read_text()))
 
 
-def pipeline(folder: Path, checkpoint: Path, **settings: Any) -> Path:
-    declared = yaml.safe_load((ROOT / "pipelines" / "faq_elasticsearch.yaml").read_text())
+def pipeline(folder: Path, checkpoint: Path, name: str = "faq_elasticsearch", **settings: Any) -> Path:
+    declared = yaml.safe_load((ROOT / "pipelines" / f"{name}.yaml").read_text())
     change(declared, checkpoint, settings)
-    path = folder / "pipeline.yaml"
+    path = folder / f"{name}.yaml"
     path.write_text(yaml.safe_dump(declared))
     return path
 
@@ -88,6 +88,15 @@ def test_the_roles_suffice_and_others_are_told_what_they_lack(
         error = run(api_key, *command, "--pipeline", file).exception
         assert_refusal(facts, error)
         assert str(api_key) not in str(error)
+
+
+def test_haystacks_components_are_told_which_privilege_of_the_cluster_they_lack(
+    secured: Engine, tmp_path: Path, checkpoint: Path
+) -> None:
+    file = pipeline(tmp_path, checkpoint, "faq_search_elasticsearch", hosts=secured.url, ca_certs=secured.ca)
+    reads = {"indices": [{"names": ["faq*"], "privileges": ["read", "view_index_metadata"]}]}
+    error = run(key(secured, reads), "ask", "battery", "--pipeline", file).exception
+    assert_refusal("cluster privilege … 'monitor' … deploy", error)
 
 
 def test_certificates(secured: Engine, tmp_path: Path, checkpoint: Path) -> None:
