@@ -17,6 +17,8 @@ from ap_ranker.errors import InputError
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.safe_open import names_path
 from ap_ranker.search.sources import Source
+from ap_ranker.text.language_detection import LANGUAGES
+from ap_ranker.text.typed import Kind
 from ap_ranker.threads import wait_without_spinning
 
 
@@ -60,10 +62,28 @@ def _joined(questions: list[str]) -> list[str]:
     return [question]
 
 
+NO_QUESTION = {
+    Kind.PERSON: "it asks for a person",
+    Kind.GREETING: "it is a greeting",
+    Kind.THANKS: "it says thanks",
+    Kind.INSULT: "it is an insult",
+    Kind.INCOMPLETE: "it is no whole question",
+}
+"""Why a text without an answer has none."""
+
+
 def _print(result: dict[str, Any]) -> None:
     console.print(f"\n[bold]{escape(result['question'])}[/]")
+    if result.get("parts"):
+        for part in result["parts"]:
+            _print(part)
+        return
+    if result["language"] is not None:
+        console.say(f"  The FAQ is in {LANGUAGES[result['language']]}.")
     if result["outcome"] == Outcome.MAYBE:
         console.say("  Perhaps:")
+    elif result["kind"] in NO_QUESTION and result["outcome"] == Outcome.NONE:
+        console.say(f"  No answer: {NO_QUESTION[result['kind']]}.")
     elif result["outcome"] == Outcome.NONE:
         probability = result["probability"]
         console.say("  No answer." if probability is None else f"  No answer (probability {probability:.3f}).")

@@ -5,6 +5,8 @@ answer   p >= t, or the question is a known wording: p is the probability that t
 none     f - e < floor: questions about other matters score as high, so nothing is worth showing (e: `rule.py`)
 maybe    everything else: worth showing, not worth asserting
 
+What is no question, such as a greeting, `typed_rule.py` decides.
+
 Every target precision between 0 and 1 has a threshold. Without a calibration, nothing tells how probable an answer is:
 no precision can be promised, and all but a known question is a maybe.
 """
@@ -36,6 +38,7 @@ from ap_ranker.ranking.rule import (
     rank,
     threshold_key,
 )
+from ap_ranker.text.typed import Kind
 
 PRECISION = 0.8
 """The target precision of a search that names none: four of five asserted answers are right."""
@@ -46,17 +49,26 @@ class Decision:
     """The outcome for a question, the probability that its first answer is right, and what that rests on.
 
     The probability is `None` without a calibration or candidates. `is_fused`: BM25's score is a part of it, for which
-    there is a calibration of its own.
+    there is a calibration of its own. `kind` is what was typed; of a question in another language than the FAQ's,
+    `language` is the code of that one.
     """
 
     outcome: Outcome
     probability: float | None
     basis: Basis
     is_fused: bool = False
+    kind: Kind = Kind.QUESTION
+    language: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """What users see of it, as basic types."""
-        return {"outcome": str(self.outcome), "probability": self.probability, "basis": str(self.basis)}
+        return {
+            "outcome": str(self.outcome),
+            "probability": self.probability,
+            "basis": str(self.basis),
+            "kind": str(self.kind),
+            "language": self.language,
+        }
 
 
 @dataclass(frozen=True)
@@ -103,10 +115,14 @@ class Decider:
         check_limits(score_threshold, precision)
         fused = signals.uses_bm25(self.weights)
         ranking = rank(signals, self.weights, self.calibration(fused=fused))
+        own = None if signals.typed is None else signals.typed.own_entries()
+        if own is not None and own.any():
+            ranking = replace(ranking, order=_own_first(ranking.order, own | signals.is_exact))
         least = self.threshold(PRECISION if precision is None else precision, fused=fused)
         scores = self._scaled(ranking, fused=fused) if scale_score else ranking.scores
         reached = None if score_threshold is None else scores >= score_threshold
         decision = self._decision(signals, ranking, least, reached)
+        decision = _of_typed(decision, signals, ranking, has_own=own is not None and bool(own.any()))
         returned = scores
         is_kept = np.ones(len(scores), bool)
         exact = signals.is_exact
@@ -146,7 +162,8 @@ class Decider:
         `none` stays `none`, and a known question an answer.
         """
         least = self.threshold(precision, fused=decision.is_fused)
-        if decision.basis is Basis.EXACT or decision.outcome is Outcome.NONE:
+        is_question = decision.kind in (Kind.QUESTION, Kind.LANGUAGE)
+        if decision.basis is Basis.EXACT or decision.outcome is Outcome.NONE or not is_question:
             return decision
         is_answer = decision.probability is not None and decision.probability >= least
         return replace(decision, outcome=Outcome.ANSWER if is_answer else Outcome.MAYBE)
@@ -170,6 +187,27 @@ class Decider:
     def calibration(self, *, fused: bool) -> Calibration | None:
         """That of the model's scores, or of those with BM25's added; `None` if there is none."""
         return self.calibrations.get(FUSED if fused else MODEL)
+
+
+def _own_first(order: NDArray[np.int64], own: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """An order of N positions with those of own entries first, each part as it was."""
+    return np.concatenate([order[own[order]], order[~own[order]]])
+
+
+def _of_typed(decision: Decision, signals: Signals, ranking: Ranking, *, has_own: bool) -> Decision:
+    """The decision on what was typed, which may be no question, or one in another language than the FAQ's."""
+    if decision.basis is Basis.EXACT:
+        return decision
+    if signals.typed is not None:
+        first = int(ranking.order[0]) if len(ranking.order) else 0
+        outcome, kind = signals.typed.decide(decision.outcome, first, has_own=has_own)
+        return replace(decision, outcome=outcome, kind=kind)
+    if decision.outcome is Outcome.ANSWER or signals.language is None:
+        return decision
+    language = signals.language()
+    if language is None:
+        return decision
+    return replace(decision, kind=Kind.LANGUAGE, language=language)
 
 
 def check_limits(score_threshold: object, precision: object) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 
@@ -22,12 +22,13 @@ from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import DEV_QUESTIONS, find_checkpoint, find_trained, read_trained_forms
 from ap_ranker.ranking.decision import Decider, Decision
 from ap_ranker.ranking.explanation import Explanation, Token, tokens_of
-from ap_ranker.ranking.language_advice import init_command
+from ap_ranker.ranking.language_advice import init_command, language_to_tell
 from ap_ranker.ranking.loaded_checkpoints import load_shared
 from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
 from ap_ranker.ranking.rule import Numbers, Signals, Weights, rank
 from ap_ranker.ranking.stored_encodings import Encodings
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_number, float32_array
+from ap_ranker.ranking.typed_rule import compare_typed
 from ap_ranker.ranking.wordings import is_exact_match
 from ap_ranker.text.language_detection import LANGUAGES, main_language
 from ap_ranker.text.tokenizer import TokenBatch
@@ -71,6 +72,9 @@ class Ranker(TextEncoder):
 
     changed_share: float | None = None
     """The share of its FAQ's entries that are new since the checkpoint was trained or calibrated; `None` as above."""
+
+    faq_language: str | None = None
+    """The code of the language that its FAQ is in; `None` if that is unclear, or before a search compares FAQs."""
 
     @classmethod
     def from_pretrained(
@@ -232,10 +236,11 @@ class Ranker(TextEncoder):
                 return
             today = trained.nearest_form([(text, _without_first_line(text)) for text in texts])
             self.changed_share = trained.changed_share(today)
+            self.faq_language = trained.language if trained.is_same(today) else main_language(texts)
             self.knows_faq = trained.is_same(today)
         if self.knows_faq:
             return
-        language = main_language(texts)
+        language = self.faq_language
         languages = ""
         if language and trained.language and language != trained.language:
             languages = (
@@ -275,11 +280,13 @@ class Ranker(TextEncoder):
         *,
         batch_size: int = BATCH_SIZE,
         parts: Sequence[tuple[str, str]] | None = None,
+        typed: str | None = None,
     ) -> Signals:
         """What the rule of ranking needs to know of one question and N entries, with the arguments of `rank`.
 
         `parts` are the text of each entry and its answer alone, which tell those that are the same answer; by default
-        that of `answers` without the stored question above it, the first of its wordings.
+        that of `answers` without the stored question above it, the first of its wordings. `typed` is the question as
+        somebody has typed it, where `question` has a prefix or suffix for the model.
         """
         if wordings is not None and len(wordings) != len(answers):
             raise ValueError(f"wordings must be {len(answers)} lists, one for each candidate, but got {len(wordings)}")
@@ -295,6 +302,8 @@ class Ranker(TextEncoder):
             bm25=bm25,
             exact=np.array(is_exact_match(question, wordings_of_rows), dtype=bool),
             answers=parts or _parts_of(answers, wordings_of_rows),
+            typed=compare_typed(typed or question, answers, wordings_of_rows, self.bm25_language),
+            language=partial(language_to_tell, typed or question, self.faq_language),
         )
         if not answers:
             return signals

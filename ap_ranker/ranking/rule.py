@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from ap_ranker.ranking.typed_rule import TypedSignals
 from ap_ranker.settings import settings
 from ap_ranker.text.reading import nearly_equal
 
@@ -76,6 +77,9 @@ class Signals:
     ties: NDArray[np.int64] | None = None  # (N,) of equal candidates the lower number comes first; `None`: as given
     # The background of the candidate at a position, computed when it is asked for; `None` if none is known.
     background_of: Callable[[int], float] | None = None
+    typed: TypedSignals | None = None  # of a text that is no question
+    # The code of the FAQ's language, if the question is in another one; asked for where nothing is asserted.
+    language: Callable[[], str | None] | None = None
 
     @cached_property
     def best_wording(self) -> Numbers | None:

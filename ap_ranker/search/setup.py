@@ -25,6 +25,7 @@ from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.state_store import keep_encodings
 from ap_ranker.ranking.wordings import MATCHED
+from ap_ranker.search.asked_parts import SearchedQuestion, search_parts
 from ap_ranker.search.choose_checkpoint import check_same_language, choose_checkpoint, is_recommended, reason
 from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limits
 from ap_ranker.search.default_pipelines import BY_MEANING, BY_WORDS
@@ -217,21 +218,30 @@ def search_faq(questions: Sequence[str], setup: SearchSetup, top_k: int | None =
 
     For each question, there is `question`, the fields of a `Decision`, and `answers`, or maybes, with `score`,
     `question` (`None` if not stored), `answer`; if a known wording found it, `matched_wording`; if it is known,
-    `source` with the fields of `Source`.
+    `source` with the fields of `Source`. `parts` are the same of each question in a text that asks several.
     """
     search, _ = setup.load()
     results = []
+
+    def ask(question: str) -> SearchedQuestion:
+        return SearchedQuestion(question, *search.answer(question, setup.limits, top_k))
+
     with report_store_errors(search.path, search.place):
         search.prepare()
         logger.info("%s", search.describe_decisions(setup.limits))
         for question in questions:
-            documents, decision = search.answer(question, setup.limits, top_k)
-            answers: list[dict[str, Any]] = []
-            if decision.outcome is not Outcome.NONE:
-                answers = [_as_json(document, question) for document in documents]
-            results.append({"question": question, **decision.as_json(), "answers": answers})
+            whole = ask(question)
+            kind, parts = search_parts(whole, ask)
+            results.append(_result(whole) | {"kind": str(kind), "parts": list(map(_result, parts))})
     flush_encodings()  # now: nobody else may hold the checkpoint of a pipeline that a file declares
     return results
+
+
+def _result(searched: SearchedQuestion) -> dict[str, Any]:
+    answers: list[dict[str, Any]] = []
+    if searched.decision.outcome is not Outcome.NONE:
+        answers = [_as_json(document, searched.question) for document in searched.documents]
+    return {"question": searched.question, **searched.decision.as_json(), "answers": answers}
 
 
 def _as_json(document: Document, question: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -45,7 +45,9 @@ _CLAUSE = regex.compile(
     r"[,;:.?!()\[\]|\n\u3002\uff1f\uff01\uff0c\u3001\uff1a\uff1b\u061f\u060c\u0964]+|(?<=\s)[-\u2013\u2014]+(?=\s)"
 )
 _SENTENCE_END = regex.compile(r"[;:.?!|\n\u3002\uff1f\uff01\uff1a\uff1b\u061f\u0964\[\]]|(?<=\s)[-\u2013\u2014]+(?=\s)")
-_NUMBER = regex.compile(r"(?<=\d)[.,:](?=\d)")  # 1.5 and 8:30 are one word
+NUMBER_SIGN = regex.compile(r"(?<=\d)[.,:](?=\d)")
+"""What stands within a number: 1.5 and 8:30 are one word."""
+
 _NAME_BELOW = regex.compile(
     r"(?<=[.?!\u3002\uff1f\uff01])[ \t]*+\n\s*+(?:[-\u2013\u2014]++\s*+)?+"
     r"\p{Lu}[\p{L}.'\u2019-]*+(?:[ \t]++\p{Lu}[\p{L}.'\u2019-]*+){0,2}[ \t]*$"
@@ -61,11 +63,16 @@ class Phrases:
     """Groups of words, to be found at a place of a text."""
 
     def __init__(self, phrases: Iterable[Words]) -> None:
+        self.phrases = list(phrases)
         self._by_first: defaultdict[str, set[Words]] = defaultdict(set)
         self._by_last: defaultdict[str, set[Words]] = defaultdict(set)
-        for phrase in phrases:
+        for phrase in self.phrases:
             self._by_first[phrase[0]].add(phrase)
             self._by_last[phrase[-1]].add(phrase)
+
+    def may_be_in(self, words: Set[str]) -> bool:
+        """Whether one of the words begins a phrase; if none does, no phrase is in a text of these words."""
+        return not self._by_first.keys().isdisjoint(words)
 
     def at(self, words: Sequence[str], start: int = 0) -> int:
         """Number of words of the longest phrase that begins at this place."""
@@ -89,7 +96,7 @@ class Phrases:
 
 
 @dataclass(frozen=True)
-class _Lists:
+class PoliteLists:
     """The lists of all languages, as words."""
 
     greetings: Phrases
@@ -126,17 +133,19 @@ def _spellings() -> list[tuple[regex.Pattern[str], str]]:
 
 
 @cache
-def _lists() -> _Lists:
+def polite_lists() -> PoliteLists:
+    """The lists of `polite_words.toml`, of all languages together."""
+
     def read(name: str) -> list[Words]:
         phrases: list[Words] = []
         for language in _languages():
-            phrases += filter(None, map(_split, language[name]))
+            phrases += filter(None, map(split_words, language[name]))
         return phrases
 
     def last_words(name: str) -> frozenset[str]:
         return frozenset(words[-1] for words in read(name))
 
-    return _Lists(
+    return PoliteLists(
         greetings=Phrases(read("greetings")),
         polite=Phrases(read("polite")),
         closings=Phrases(read("closings")),
@@ -148,7 +157,7 @@ def _lists() -> _Lists:
 
 def is_fixed(word: str) -> bool:
     """Whether a copy has this word, too: a number, or one that turns a question into its opposite."""
-    return word in _lists().negations or any(map(str.isdecimal, word))
+    return word in polite_lists().negations or any(map(str.isdecimal, word))
 
 
 def is_character(word: str) -> bool:
@@ -184,7 +193,7 @@ def _sentences(text: str) -> Iterator[Words]:
     least = max(LEAST_SENTENCE, LEAST_SHARE * size(whole))
     if size(whole) < LEAST_SENTENCE or not _SENTENCE_END.search(text[:-1]):
         return
-    for sentence in _SENTENCE_END.split(_NUMBER.sub("", text)):
+    for sentence in _SENTENCE_END.split(NUMBER_SIGN.sub("", text)):
         words = _asked_by(sentence)
         if size(words) >= least:
             yield words
@@ -192,11 +201,11 @@ def _sentences(text: str) -> Iterator[Words]:
 
 def _asked_by(text: str) -> Words:
     """The words of a text without those that ask nothing; of a text of nothing else, none."""
-    lists = _lists()
+    lists = polite_lists()
     text = _NAME_BELOW.sub("", _LINE_BELOW.sub("", text.strip()))
     clauses: list[list[str]] = []
-    for clause_text in _CLAUSE.split(_NUMBER.sub("", plain(text))):
-        words = _split(clause_text)
+    for clause_text in _CLAUSE.split(NUMBER_SIGN.sub("", plain(text))):
+        words = split_words(clause_text)
         if words:
             clauses.append(list(words))
     clauses = _without_signature(_without_greeting(clauses))
@@ -208,7 +217,7 @@ def _asked_by(text: str) -> Words:
 
 def _without_greeting(clauses: list[list[str]]) -> list[list[str]]:
     """Without subjects' "Re:" and a greeting with its name, and also without a greeting that no comma ends."""
-    lists = _lists()
+    lists = polite_lists()
     while len(clauses) > 1:
         first = clauses[0]
         greeting = lists.greetings.at(first)
@@ -225,7 +234,7 @@ def _without_greeting(clauses: list[list[str]]) -> list[list[str]]:
 
 def _without_signature(clauses: list[list[str]]) -> list[list[str]]:
     """Without a closing, such as "best regards", and the name below it."""
-    lists = _lists()
+    lists = polite_lists()
     for place, clause in enumerate(clauses):
         closing = lists.closings.at(clause)
         if not (place and closing) or len(clause) - closing > MOST_BELOW:
@@ -246,7 +255,7 @@ def _without_signature(clauses: list[list[str]]) -> list[list[str]]:
 
 def _without_polite(clause: list[str]) -> list[str]:
     """Without the polite words that it begins and ends with."""
-    polite = _lists().polite
+    polite = polite_lists().polite
     while length := polite.at(clause):
         clause = clause[length:]
     while length := polite.at_end(clause):
@@ -254,7 +263,7 @@ def _without_polite(clause: list[str]) -> list[str]:
     return clause
 
 
-def _split(text: str) -> Words:
+def split_words(text: str) -> Words:
     """The words of a clause: in lower case, without accents, apostrophes and what is short for "is"."""
     words: list[str] = []
     for token in _TOKEN.findall(lower(plain(text))):

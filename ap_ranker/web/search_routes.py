@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import FastAPI, HTTPException, Request
 from haystack import Document
@@ -14,9 +15,11 @@ from starlette.responses import JSONResponse
 from ap_ranker.data.rows import stripped
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.decision import Decision
+from ap_ranker.search.asked_parts import SearchedQuestion, search_parts
 from ap_ranker.search.declared_pipeline import DeclaredPipeline, Limits
 from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.settings import checked
+from ap_ranker.text.typed import Kind
 from ap_ranker.web.background_start import BackgroundStart, Search
 from ap_ranker.web.browse import COUNT
 from ap_ranker.web.dispensable import Dispensable
@@ -44,6 +47,9 @@ MAX_COMMENT = 300
 PRESENTING_THREADS = 2
 """Number of searches whose answers are presented at once. It is Python alone, of which one thread runs at a time: more
 threads would only make the event loop wait longer for its turn."""
+
+NO_QUESTIONS = (Kind.PERSON, Kind.GREETING, Kind.THANKS, Kind.INSULT, Kind.INCOMPLETE)
+"""What is typed that no entry of a FAQ could answer: the log of questions, and with it the gaps, leave it out."""
 
 FAILED = "The search does not work at the moment; see the server's log."
 NOT_KEPT = "Feedback cannot be stored at the moment; see the server's log."
@@ -95,14 +101,29 @@ class FeedbackRequest(ExplainRequest):
         return self
 
 
-class SearchResponse(BaseModel):
+class PartResponse(BaseModel):
     """The decision on a question, and the answers, or what may be one, best first."""
 
     question: str
     outcome: Literal["answer", "maybe", "none"]
     probability: float | None  # that the first is right; unknown without a calibration
     basis: str  # what the probability rests on
+    kind: str  # what was typed, as `Kind` names it: a question, a greeting, ...
+    language: str | None  # the code of the FAQ's, if the question is in another one
     answers: list[PresentedAnswer]
+
+
+class SearchResponse(PartResponse):
+    """The same, with what is found for each question of a text that asks several; else without `parts`."""
+
+    parts: list[PartResponse]
+
+
+@dataclass(frozen=True)
+class PresentableQuestion(SearchedQuestion):
+    """A question, what was found for it, and what makes visitors' answers of that."""
+
+    present: Callable[[], PresentedSearch]
 
 
 def add_search_routes(
@@ -128,27 +149,41 @@ def add_search_routes(
         with failing_as(FAILED, Failure.search), report_store_errors(declared.path, place, question):
             return search.answer(question, limits)
 
-    def ask(question: str) -> Callable[[], PresentedSearch]:
-        """Search, and return what presents the answers: nothing is left to do if a search process has done it."""
+    def ask_one(question: str) -> PresentableQuestion:
+        """Search; nothing is left to do to present the answers if a search process has done it."""
         processes = _processes_of(search)
         if processes is not None:
             with failing_as(FAILED, Failure.search):
                 result = processes.answer_presented(question, limits, presentation=presentation)
-            return lambda: result
+            return PresentableQuestion(question, result.candidates, result.decision, lambda: result)
         candidates, decision = candidates_for(question)
-        return partial(presentation.of, question, candidates, decision=decision)
+        present = partial(presentation.of, question, candidates, decision=decision)
+        return PresentableQuestion(question, candidates, decision, present)
 
-    def answer_to(question: str, network: str, present: Callable[[], PresentedSearch]) -> JSONResponse:
-        result = present()
-        decision = result.decision
-        metrics.outcomes.labels(decision.outcome).inc()
-        if question_log is not None:
-            candidates = result.visible or result.candidates
-            question_log.add(question, network, outcome=decision.outcome, candidates=candidates)
-        for answer, document in zip(result.answers, result.visible, strict=True):
-            answer["receipt"] = signer.sign(question, document.id, answer=ShownAnswer.of(document))
+    def ask(question: str) -> tuple[PresentableQuestion, Kind, list[PresentableQuestion]]:
+        whole = ask_one(question)
+        return whole, *search_parts(whole, ask_one)
+
+    def answer_to(
+        network: str, whole: PresentableQuestion, kind: Kind, parts: Sequence[PresentableQuestion]
+    ) -> JSONResponse:
+        metrics.outcomes.labels(whole.decision.outcome).inc()
+        for asked in parts or [whole]:
+            log(asked, network)
         # Not a dictionary, which FastAPI would walk through first: its values are basic types already.
-        return JSONResponse({"question": question, **decision.as_json(), "answers": result.answers})
+        return JSONResponse(reply_to(whole) | {"kind": str(kind), "parts": list(map(reply_to, parts))})
+
+    def log(asked: PresentableQuestion, network: str) -> None:
+        decision = asked.decision
+        if question_log is not None and decision.kind not in NO_QUESTIONS:
+            candidates = shown_of(asked.documents, decision) or asked.documents
+            question_log.add(asked.question, network, outcome=decision.outcome, candidates=candidates)
+
+    def reply_to(asked: PresentableQuestion) -> dict[str, Any]:
+        result = asked.present()
+        for answer, document in zip(result.answers, result.visible, strict=True):
+            answer["receipt"] = signer.sign(asked.question, document.id, answer=ShownAnswer.of(document))
+        return {"question": asked.question, **result.decision.as_json(), "answers": result.answers}
 
     def find_answer(question: str, key: str) -> Document:
         """Search again: the server keeps no state, and only answers that were shown can be asked about."""
@@ -160,12 +195,12 @@ def add_search_routes(
 
     @app.post("/api/search", response_model=SearchResponse)
     async def api_search(search_request: SearchRequest, request: Request) -> JSONResponse:
-        """The decision, and the answers or maybes, best first."""
+        """The decision, and the answers or maybes, best first; also of each question of a text that asks several."""
         question = search_request.question
         with metrics.seconds.time():
-            present = await threads.run(ask, question)
+            whole, kind, parts = await threads.run(ask, question)
             network = judgements.visitors.network_of(request)
-            return await presenting.run(answer_to, question, network, present)
+            return await presenting.run(answer_to, network, whole, kind, parts)
 
     @app.post("/api/suggest")
     async def api_suggest(request: SuggestRequest) -> dict[str, list[str]]:

@@ -367,6 +367,7 @@ class AnswerRanker(CheckpointComponent, KnowsWordings):
             bm25,
             batch_size=self.batch_size,
             parts=parts,
+            typed=query,
         )
 
     def _best(
