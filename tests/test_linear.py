@@ -40,10 +40,12 @@ from ap_ranker.text.guessed_words import Consonants, pieces_of
 from ap_ranker.text.language_detection import detect_language
 from ap_ranker.text.near_copies import forms_of, near_groups
 from ap_ranker.text.nearest_word import NearestWords
+from ap_ranker.text.question_parts import question_parts
 from ap_ranker.text.question_words import question_words
 from ap_ranker.text.synonyms import read_synonyms
 from ap_ranker.text.telephones import telephone_words
 from ap_ranker.text.tokenizer import WordTokenizer, split_words, symbols_apart
+from ap_ranker.text.typed import read_typed
 from ap_ranker.training.augment import _SENTENCE_END
 from ap_ranker.web import presentation
 from ap_ranker.web.page import markdown, settings
@@ -209,6 +211,8 @@ READERS: dict[str, tuple[Reader, int]] = {
     "marks of sites, one line": (lambda text: convert.without_site_marks("import a " + " ".join(text.split())), FAST),
     "JSON-LD": (of_json_ld, FAST),
     "words of a question": (question_words, SLOW),
+    "what was typed": (lambda text: read_typed(text[:1000]), SLOW),
+    "questions of a text": (question_parts, SLOW),
     "words of a question, a name below": (of_name_below, SLOW),
     "forms of a question": (forms_of, SLOW),
     "addresses of the page": (refusing(lambda text: settings.PageSettings(contact=f"a@{text}")), FAST),

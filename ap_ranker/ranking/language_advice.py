@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ap_ranker.text.language_detection import LANGUAGES, detect_language
 from ap_ranker.text.languages import is_language
-from ap_ranker.text.question_words import size, split_words
+from ap_ranker.text.question_words import compared_words, size
 
 MULTILINGUAL = "intfloat/multilingual-e5-small"
 """The encoder that is advised for other languages than English."""
@@ -22,7 +22,7 @@ def init_command(language: str | None, documents: str = "FAQ.csv") -> str:
 
 def language_to_tell(question: str, faq_language: str | None) -> str | None:
     """The code of a FAQ's language, if a question is clearly in another one; those of the FAQ need not be told."""
-    if faq_language is None or size(split_words(question)) < LEAST_TOLD:
+    if faq_language is None or size(compared_words(question)) < LEAST_TOLD:
         return None
     language = detect_language(question)
     if language in (None, faq_language):

@@ -22,7 +22,7 @@ from ap_ranker.kept_results import keep
 from ap_ranker.ranking.bm25 import shared_words
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.text.languages import UNSPACED
-from ap_ranker.text.question_words import split_words
+from ap_ranker.text.question_words import compared_words
 from ap_ranker.text.typed import Kind, Typed, has_number, read_typed
 
 LEAST_SEVERAL = 2
@@ -93,7 +93,7 @@ def _kind_of(question: str) -> Kind:
 def _has_word(question: str, word: str, language: str | None) -> bool:
     if _UNSPACED.match(word):
         return word in question
-    if len(word) >= LEAST_BEGINNING and any(other.startswith(word) for other in split_words(question)):
+    if len(word) >= LEAST_BEGINNING and any(other.startswith(word) for other in compared_words(question)):
         return True
     return bool(shared_words(word, question, language))
 

@@ -12,7 +12,15 @@ from typing import NamedTuple
 
 import regex
 
-from ap_ranker.text.question_words import NUMBER_SIGN, Words, polite_lists, question_words, size, split_words
+from ap_ranker.text.question_words import (
+    MOST_CHARACTERS,
+    NUMBER_SIGN,
+    Words,
+    compared_words,
+    polite_lists,
+    question_words,
+    size,
+)
 from ap_ranker.text.typed import (
     Kind,
     QuestionWords,
@@ -37,6 +45,9 @@ LEAST_SAID = 1.5
 MOST_PARTS = 3
 """Questions of a text that are searched."""
 
+LONGEST_SENTENCE = 60
+"""Words of a sentence that may be two questions."""
+
 _MARKS = "?\uff1f\u061f"
 _SENTENCE = regex.compile(r"[^.?!\n\u3002\uff1f\uff01\u061f\u0964]++[.?!\u3002\uff1f\uff01\u061f\u0964]*+")
 
@@ -55,7 +66,9 @@ WHOLE = QuestionParts(Kind.QUESTION, ())
 
 def question_parts(text: str) -> QuestionParts:
     """The questions that a text consists of, each to be searched as one of its own."""
-    words = split_words(text)
+    if len(text) > MOST_CHARACTERS:
+        return WHOLE
+    words = compared_words(text)
     said = set(words)
     joining = []
     for language in questions_by_language():
@@ -69,7 +82,7 @@ def question_parts(text: str) -> QuestionParts:
     parts: list[str] = []
     for place, sentence in _asking(sentences):
         for part in _joined_questions(sentence, joining):
-            is_alone = not count_of(split_words(part), referring_words())
+            is_alone = not count_of(compared_words(part), referring_words())
             if is_alone and _says_enough(part):
                 parts.append(part)
             elif not is_letter:
@@ -98,7 +111,7 @@ def _asking(sentences: list[str]) -> list[tuple[int, str]]:
     marked = [(place, text) for place, text in enumerate(sentences) if text.endswith(tuple(_MARKS))]
     if marked:
         return marked
-    return [(place, text) for place, text in enumerate(sentences) if _begins_question(split_words(text))]
+    return [(place, text) for place, text in enumerate(sentences) if _begins_question(compared_words(text))]
 
 
 def _begins_question(words: Words) -> bool:
@@ -108,12 +121,14 @@ def _begins_question(words: Words) -> bool:
 def _joined_questions(sentence: str, joining: list[QuestionWords]) -> list[str]:
     """The two questions that "and" joins, or the sentence: both begin as questions of one language do."""
     pieces = sentence.split()
+    if len(pieces) > LONGEST_SENTENCE:
+        return [sentence]
     for language in joining:
-        opening = language.joins.at(split_words(" ".join(pieces[:2])))
-        if opening and language.asks.at(split_words(sentence), opening):  # "And how do I ...?"
+        opening = language.joins.at(compared_words(" ".join(pieces[:2])))
+        if opening and language.asks.at(compared_words(sentence), opening):  # "And how do I ...?"
             pieces = pieces[opening:]
         for place in range(1, len(pieces)):
-            next_words = split_words(" ".join(pieces[place : place + 4]))
+            next_words = compared_words(" ".join(pieces[place : place + 4]))
             length = language.joins.at(next_words)
             first = " ".join(pieces[:place])
             second = " ".join(pieces[place + length :])
@@ -125,7 +140,7 @@ def _joined_questions(sentence: str, joining: list[QuestionWords]) -> list[str]:
 
 def _ends_with_question(text: str, language: QuestionWords) -> bool:
     """Whether the last clause of a text begins as a question of a language does, after what is polite."""
-    words = split_words(_CLAUSE.split(text.rstrip(" ,;"))[-1])
+    words = compared_words(_CLAUSE.split(text.rstrip(" ,;"))[-1])
     while length := polite_lists().polite.at(words) or polite_lists().greetings.at(words):
         words = words[length:]
     return language.asks.at(words) > 0

@@ -139,7 +139,7 @@ def polite_lists() -> PoliteLists:
     def read(name: str) -> list[Words]:
         phrases: list[Words] = []
         for language in _languages():
-            phrases += filter(None, map(split_words, language[name]))
+            phrases += filter(None, map(compared_words, language[name]))
         return phrases
 
     def last_words(name: str) -> frozenset[str]:
@@ -205,7 +205,7 @@ def _asked_by(text: str) -> Words:
     text = _NAME_BELOW.sub("", _LINE_BELOW.sub("", text.strip()))
     clauses: list[list[str]] = []
     for clause_text in _CLAUSE.split(NUMBER_SIGN.sub("", plain(text))):
-        words = split_words(clause_text)
+        words = compared_words(clause_text)
         if words:
             clauses.append(list(words))
     clauses = _without_signature(_without_greeting(clauses))
@@ -263,7 +263,7 @@ def _without_polite(clause: list[str]) -> list[str]:
     return clause
 
 
-def split_words(text: str) -> Words:
+def compared_words(text: str) -> Words:
     """The words of a clause: in lower case, without accents, apostrophes and what is short for "is"."""
     words: list[str] = []
     for token in _TOKEN.findall(lower(plain(text))):

@@ -25,10 +25,10 @@ from ap_ranker.text.question_words import (
     NUMBER_SIGN,
     Phrases,
     Words,
+    compared_words,
     polite_lists,
     question_words,
     size,
-    split_words,
 )
 from ap_ranker.text.reading import lower, plain
 
@@ -153,8 +153,8 @@ def questions_by_language() -> list[QuestionWords]:
     """The words of each language by which questions are told apart."""
     of_languages = []
     for language in _languages():
-        asks = filter(None, map(split_words, language["asks"]))
-        joins = filter(None, map(split_words, language["and"]))
+        asks = filter(None, map(compared_words, language["asks"]))
+        joins = filter(None, map(compared_words, language["and"]))
         of_languages.append(QuestionWords(Phrases(asks), Phrases(joins)))
     return of_languages
 
@@ -174,14 +174,14 @@ def referring_words() -> Phrases:
 def _phrases(name: str) -> list[Words]:
     phrases: list[Words] = []
     for language in _languages():
-        phrases += filter(None, map(split_words, language[name]))
+        phrases += filter(None, map(compared_words, language[name]))
     return phrases
 
 
 def _words(texts: Iterable[str]) -> frozenset[str]:
     words: set[str] = set()
     for text in texts:
-        words.update(split_words(text))
+        words.update(compared_words(text))
     return frozenset(words)
 
 
@@ -189,7 +189,7 @@ def read_typed(text: str) -> Typed:
     """What somebody has typed; a text of which nothing is known is a question."""
     if len(text) > MOST_CHARACTERS:
         return QUESTION
-    words = split_words(text)
+    words = compared_words(text)
     if not words:
         return QUESTION
     short = _read_short(text, words) if len(words) <= MOST_WORDS else None
@@ -243,7 +243,7 @@ def _number(text: str) -> str:
     codes = _CODE.findall(without_signs)
     if not codes:
         return ""
-    beside = split_words(_CODE.sub(" ", without_signs))
+    beside = compared_words(_CODE.sub(" ", without_signs))
     return _compact("".join(codes)) if is_made_of(beside, _lists().numbers) else ""
 
 
@@ -331,7 +331,7 @@ def _clauses(text: str) -> list[Words]:
     """The clauses of a text; "but" begins another one."""
     clauses: list[Words] = []
     for part in _CLAUSE_END.split(NUMBER_SIGN.sub("", text)):
-        words = split_words(part)
+        words = compared_words(part)
         start = 0
         for place in range(1, len(words)):
             if _lists().but.at(words, place):

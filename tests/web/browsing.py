@@ -57,7 +57,8 @@ def maybe(**fields: Any) -> dict[str, Any]:
     """What the API says of a question for which there may be one answer, of which these fields are not empty."""
     answer = {"id": "a", "score": 0.5, "question": "", "answer": "b", "html": "", "words": [], "category": ""}
     answer |= {"bm25_rank": 1, **dict.fromkeys(("source", "matched_wording", "match", "receipt")), **fields}
-    return {"question": "x", "outcome": "maybe", "probability": 0.5, "basis": "prior", "answers": [answer]}
+    said = {"kind": "question", "language": None, "answers": [answer], "parts": []}
+    return {"question": "x", "outcome": "maybe", "probability": 0.5, "basis": "prior", **said}
 
 
 def axe_faults(page: Page) -> list[tuple[str, str, str]]:

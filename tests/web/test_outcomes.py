@@ -96,7 +96,7 @@ def test_the_search_of_the_first_day(
     assert {name: found[name] for name in ("outcome", "basis")} == {name: ours[name] for name in ("outcome", "basis")}
     assert [one["answer"] for one in found["answers"]] == [one["answer"] for one in ours["answers"]]
     assert (found["answers"] == []) == (found["outcome"] == "none")
-    assert set(found) == {"question", "outcome", "probability", "basis", "answers"}
+    assert set(found) == {"question", "outcome", "probability", "basis", "kind", "language", "answers", "parts"}
 
 
 def test_the_default_pipeline_has_one_address(default: tuple[TestClient, dict[str, Any]]) -> None:
@@ -123,8 +123,8 @@ def test_limits_decide_and_leave_nothing_worth_showing_out(tmp_path: Path, check
         assert (found["outcome"], found["probability"], found["basis"]) == (outcome, None, "nothing")
         assert [one["score"] for one in found["answers"]] == pytest.approx(scores[:count])
     nothing = client.post("/api/search", json={"question": "zebra"}).json()  # no entry has the word
-    found = {"outcome": "none", "probability": None, "basis": "nothing"}
-    assert nothing == {"question": "zebra", "answers": []} | found
+    found = {"outcome": "none", "probability": None, "basis": "nothing", "kind": "question", "language": None}
+    assert nothing == {"question": "zebra", "answers": [], "parts": []} | found
 
 
 def test_a_pipeline_without_a_ranker_asserts_what_it_finds(tmp_path: Path, checkpoint: Path) -> None:

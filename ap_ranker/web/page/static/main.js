@@ -7,6 +7,7 @@ import * as opening from "./opening.js";
 import { post } from "./server.js";
 import * as suggestions from "./suggestions.js";
 import { direction, filled, language, texts } from "./texts.js";
+import * as typed from "./typed.js";
 
 const form = document.getElementById("search");
 const input = document.getElementById("question");
@@ -46,8 +47,11 @@ async function search(question, category = "") {
   try {
     const result = await post("api/search", { question });
     if (mine !== latest) return;
+    if (result.parts.length) return showParts(question, result);
     if (result.outcome === "none") showNothing(question);
     else showAnswers(question, result, category);
+    if (typed.sentence(result)) say(typed.sentence(result), true);
+    if (result.kind === "person") offerContact(question, false);
   } catch (error) {
     if (mine === latest) say(error.message);
   }
@@ -64,6 +68,17 @@ function showAnswers(question, { outcome, answers }, category) {
     else say(chosen ? filled(texts.foundIn, { shown: count, count: items.length }) : filled(texts.found, { count }));
     address.write(question, chosen);
   });
+}
+
+function showParts(question, { kind, parts }) {
+  list.replaceChildren();
+  for (const part of parts) {
+    const cards = group(typed.shown(part)).map((same) => card(part.question, same));
+    list.append(typed.heading(part), ...cards);
+    cards.forEach(part.outcome === "maybe" ? close : fold);
+  }
+  say(texts.typed[kind], true);
+  if (parts.some((part) => part.outcome !== "answer")) offerContact(question, false);
 }
 
 function showNothing(question) {
