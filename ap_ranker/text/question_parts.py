@@ -39,8 +39,11 @@ sentences, has 26."""
 LEAST_SENTENCES = 3
 """Sentences of a letter."""
 
-LEAST_SAID = 1.5
-"""Words of a question, beside those that only ask, that can be searched alone."""
+LEAST_SAID = 1.0
+"""Words of a question, as `size` counts them without those that only ask, that can be searched alone."""
+
+LEAST_JOINED = 1.5
+"""The same of both questions that "and" joins: "what should I use and what should I avoid?" is one."""
 
 MOST_PARTS = 3
 """Questions of a text that are searched."""
@@ -133,7 +136,7 @@ def _joined_questions(sentence: str, joining: list[QuestionWords]) -> list[str]:
             first = " ".join(pieces[:place])
             second = " ".join(pieces[place + length :])
             is_second = length and language.asks.at(next_words, length)
-            if is_second and _ends_with_question(first, language) and _says_enough(first) and _says_enough(second):
+            if is_second and _ends_with_question(first, language) and _are_questions(first, second):
                 return [f"{first.rstrip(' ,;')}?", second]
     return [" ".join(pieces)]
 
@@ -146,8 +149,12 @@ def _ends_with_question(text: str, language: QuestionWords) -> bool:
     return language.asks.at(words) > 0
 
 
-def _says_enough(text: str) -> bool:
+def _are_questions(*texts: str) -> bool:
+    return all(_says_enough(text, LEAST_JOINED) for text in texts)
+
+
+def _says_enough(text: str, least: float = LEAST_SAID) -> bool:
     """Whether a question can be searched alone."""
     asked = next(iter(question_words(text)), ())
     said = words_beside(asked, asking_words())
-    return size(said) >= LEAST_SAID and read_typed(text).kind in (Kind.QUESTION, Kind.NEGATED)
+    return size(said) >= least and read_typed(text).kind in (Kind.QUESTION, Kind.NEGATED)

@@ -213,14 +213,14 @@ def test_equal_answers_are_shown_once(page: Page) -> None:
 
 
 def test_categories(page: Page, address: str) -> None:
-    ask(page, "bike")
+    ask(page, "new bike")
     bar = page.get_by_role("group", name="Categories")
     expect(bar.get_by_role("button")).to_have_count(3)
     bar.get_by_role("button", name="Prices (3)").click()
     expect(page.locator("#status")).to_have_text("3 of 5 answers")
     expect(card(page, "return a bike")).to_be_hidden()
     expect(card(page, "used bike")).to_be_visible()
-    expect(page).to_have_url(f"{address}?q=bike&category=Prices")
+    expect(page).to_have_url(f"{address}?q=new+bike&category=Prices")
     page.reload()
     expect(bar.get_by_role("button", name="Prices (3)")).to_have_attribute("aria-pressed", "true")
     expect(card(page, "return a bike")).to_be_hidden()
@@ -264,7 +264,7 @@ def test_the_heat_map_shows_what_made_the_difference(page: Page) -> None:
     even = [{**token, "heat": 0.95 + number % 2 / 20} for number, token in enumerate(tokens)]
     sides = {"question": {"text": text, "tokens": tokens}, "answer": {"text": text, "tokens": even}}
     answered_with(page, "/api/explain", {"score": 1.0, **sides})
-    ask(page, "bike")
+    ask(page, "new bike")
     first = page.locator("#answers article").first
     first.get_by_role("button", name="Which words counted?").click()
     maps = first.locator(".reasons .map")
