@@ -127,7 +127,9 @@ def _lists() -> _Lists:
     polite_phrases = [*greetings, *polite.polite.phrases, *((word,) for word in polite.light)]
     asks = asking_words()
     refusals = []
+    ends: list[str] = []
     for language in _languages():
+        ends += language.get("follows_at_end", [])
         refusals.append(_Refusals(_words(language.get("wishes", [])), _words(language.get("refusals", []))))
     return _Lists(
         kinds={
@@ -139,7 +141,7 @@ def _lists() -> _Lists:
         around=Phrases([*polite_phrases, *asks.phrases, *_phrases("around")]),
         asks=asks,
         follows=Phrases(_phrases("follows")),
-        ends=tuple(end for language in _languages() for end in language.get("follows_at_end", [])),
+        ends=tuple(ends),
         empty=Phrases([*polite_phrases, *asks.phrases, *_phrases("empty")]),
         numbers=Phrases([*_phrases("numbers"), *((word,) for word in polite.light)]),
         but=Phrases(_phrases("but")),
