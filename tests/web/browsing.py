@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
-import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 expect.set_options(timeout=60_000)  # milliseconds
@@ -59,29 +58,6 @@ def maybe(**fields: Any) -> dict[str, Any]:
     answer |= {"bm25_rank": 1, **dict.fromkeys(("source", "matched_wording", "match", "receipt")), **fields}
     said = {"kind": "question", "language": None, "answers": [answer], "parts": []}
     return {"question": "x", "outcome": "maybe", "probability": 0.5, "basis": "prior", **said}
-
-
-def axe_faults(page: Page) -> list[tuple[str, str, str]]:
-    """What axe finds wrong with a page, light or dark, for people who cannot see or click it: rule, element, remedy."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
-    found: list[Any] = []
-    dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
-    for scheme in ("light", "dark") if dark else ("dark", "light"):  # the window's own one last
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        page.wait_for_timeout(300)  # for transitions, whose colours are between two
-        found += axe.Axe().run(page).response["violations"]
-    return [(one["id"], node["html"], node["failureSummary"]) for one in found for node in one["nodes"]]
-
-
-def is_as_wide_as_its_window(page: Page) -> bool:
-    """On a phone and on a screen: nothing must be scrolled sideways."""
-    before, wide = page.viewport_size, []
-    for width in (390, 1280):
-        page.set_viewport_size({"width": width, "height": 844})
-        wide.append(page.evaluate("document.documentElement.scrollWidth > innerWidth"))
-    assert before is not None
-    page.set_viewport_size(before)
-    return not any(wide)
 
 
 def wait_for_the_model(address: str, question: str = "bike 自転車 الدراجة staff", seconds: float = 120.0) -> None:

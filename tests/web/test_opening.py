@@ -203,7 +203,8 @@ playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright i
 from forked import served  # noqa: E402
 from playwright.sync_api import Browser, Page, expect  # noqa: E402
 
-from .browsing import ask, axe_faults, is_as_wide_as_its_window, maybe, opened, wait_for_the_model  # noqa: E402
+from .accessibility import axe_faults, is_as_wide_as_its_window  # noqa: E402
+from .browsing import ask, maybe, opened, wait_for_the_model  # noqa: E402
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 

@@ -23,7 +23,8 @@ from ap_ranker.web.changes import read_changes
 from ap_ranker.web.database import open_database
 from ap_ranker.web.judgements import Judgements
 
-from .browsing import axe_faults, opened
+from .accessibility import axe_faults
+from .browsing import opened
 from .bytes_on_disk import bytes_of
 from .visiting import logged_questions
 

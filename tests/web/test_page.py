@@ -22,7 +22,8 @@ from ap_ranker.data.html_cells import as_cell
 from ap_ranker.web.database import open_database
 from ap_ranker.web.judgements import Judgements
 
-from .browsing import ask, axe_faults, maybe, opened, wait_for_the_model
+from .accessibility import axe_faults
+from .browsing import ask, maybe, opened, wait_for_the_model
 
 LONG = """**Send it back** within *30 days*, see [the terms](https://fjord.example/terms?a=1&b=2):
 

@@ -30,7 +30,8 @@ from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.page.files import page_files
 from ap_ranker.web.page.settings import PageSettings
 
-from .browsing import axe_faults, is_as_wide_as_its_window, opened, wait_for_the_model
+from .accessibility import axe_faults, is_as_wide_as_its_window
+from .browsing import opened, wait_for_the_model
 from .visiting import QUESTION, client_of
 
 SITE, STRANGER = "https://shop.example", "https://evil.example"
