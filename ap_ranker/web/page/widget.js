@@ -1,9 +1,10 @@
 // The search in a page of another site. The script puts an element <ap-ranker-search> behind itself, unless it stands in
-// the head or the page has one. It keeps nothing in the browser, sets no cookie, and needs of a strict policy only
-// script-src and connect-src with the server's address. All texts are set as text, but for the HTML that the server
-// made of an answer.
+// the head or the page has one. It sets no cookie, and keeps nothing in the browser but the last question, with the page's
+// place in the history, so that whoever comes back to the page finds it again. Of a strict policy it needs only script-src
+// and connect-src with the server's address. All texts are set as text, but for the HTML that the server made of an answer.
 (() => {
   const NAME = "ap-ranker-search";
+  const LONGEST_SENTENCE = 300; // characters, as the server accepts
   const ATTRIBUTES = ["lang", "contact", "question"]; // of the element; of the script with data-
   const script = document.currentScript;
   const server = new URL(".", script.src);
@@ -32,6 +33,7 @@
     button { cursor: pointer; }
     button.main { background: var(--accent); border-color: var(--accent); color: var(--on-accent); font-weight: 600; }
     button[aria-pressed="true"] { border-color: var(--accent); box-shadow: inset 0 0 0 1px var(--accent); font-weight: 600; }
+    button.link { border: 0; background: none; color: var(--accent); padding-inline: 0; text-align: start; overflow-wrap: anywhere; }
     :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
     .status:not(:empty) { margin-block: 0.8rem 0.5rem; font-weight: 600; }
     ol { list-style: none; display: grid; gap: 0.6rem; }
@@ -50,6 +52,11 @@
     .text table { border-collapse: collapse; }
     .text th, .text td { border: 1px solid var(--line); padding: 0.2rem 0.6rem; text-align: start; overflow-wrap: normal; }
     .judge { display: flex; flex-wrap: wrap; gap: 0.5rem; align-items: center; margin-block: 0.8rem; }
+    .sentence { display: flex; flex-wrap: wrap; gap: 0.5rem; align-items: end; }
+    .sentence label { flex: 1 1 12rem; }
+    .sentence input { display: block; width: 100%; }
+    .otherwise { margin-block-end: 0.8rem; }
+    .otherwise ul { list-style: none; margin: 0; padding: 0; }
   `;
 
   const make = (tag, properties = {}, ...children) => {
@@ -72,8 +79,16 @@
     return /^[\w.+-]+@[\w.-]+$/.test(address) ? `mailto:${address}?subject=${text}&body=${text}` : "";
   };
 
+  // What the site's own scripts have there stays.
+  const keep = (question) => {
+    const state = history.state ?? {};
+    if (Object.getPrototypeOf(state) === Object.prototype) history.replaceState({ ...state, [NAME]: question }, "");
+  };
+
   class Search extends HTMLElement {
+    #length; // what length.js has
     #mark; // as marks.js does
+    #otherwise; // as otherwise.js does
     #words; // as languages.js loads them
     #latest = 0; // a slow answer must not replace that to a later question
     #input;
@@ -89,18 +104,31 @@
       sheet.replaceSync(STYLE);
       root.adoptedStyleSheets = [sheet];
       try {
-        const modules = ["languages", "marks"].map((name) => import(new URL(`page/${name}.js`, server)));
-        const [{ choose, load }, { mark }] = await Promise.all(modules);
+        const modules = ["languages", "length", "marks", "otherwise"].map((name) => import(new URL(`page/${name}.js`, server)));
+        const [{ choose, load }, length, { mark }, { otherwise }] = await Promise.all(modules);
         this.#mark = mark;
+        this.#otherwise = otherwise;
         const tags = [this.lang, document.documentElement.lang, ...navigator.languages];
         this.#words = await load(choose(tags.filter(Boolean)));
+        this.#length = length;
       } catch (error) {
         console.error(`${NAME}: ${server} does not answer pages of ${location.origin}. Are they among its sites?`, error);
         return;
       }
-      const { texts, language, direction } = this.#words;
-      this.#input = make("input", { id: "question", type: "text", dir: "auto", maxLength: 1000, required: true, autocomplete: "off", enterKeyHint: "search" });
-      this.#status.setAttribute("role", "status");
+      this.#build(root);
+      const question = (history.state ?? {})[NAME];
+      if (typeof question !== "string") return;
+      this.#input.value = question;
+      this.ask(question);
+    }
+
+    #build(root) {
+      const { limit, MAX_CHARACTERS } = this.#length;
+      const { texts, filled, language, direction } = this.#words;
+      this.#input = make("input", { id: "question", type: "text", dir: "auto", required: true, autocomplete: "off", enterKeyHint: "search" });
+      const note = make("p");
+      for (const element of [note, this.#status]) element.setAttribute("role", "status");
+      limit(this.#input, note, filled(texts.cut, { count: MAX_CHARACTERS }));
       this.#contact = make("a", { className: "contact", hidden: true, target: "_blank", rel: "noopener noreferrer", textContent: texts.contact });
       const label = make("label", { htmlFor: "question", textContent: this.getAttribute("question") || texts.question });
       const line = make("div", { className: "line" }, this.#input, make("button", { className: "main", textContent: texts.search }));
@@ -108,9 +136,12 @@
       form.setAttribute("role", "search");
       form.addEventListener("submit", (event) => {
         event.preventDefault();
-        if (this.#input.value.trim()) this.ask(this.#input.value.trim());
+        const question = this.#input.value.trim();
+        if (!question) return;
+        keep(question);
+        this.ask(question);
       });
-      root.append(make("div", { lang: language, dir: direction }, form, this.#status, this.#list, this.#contact));
+      root.append(make("div", { lang: language, dir: direction }, form, note, this.#status, this.#list, this.#contact));
     }
 
     async ask(question) {
@@ -125,11 +156,15 @@
         const found = { answer: () => filled(texts.found, { count: answers.length }), maybe: () => texts.perhaps, none: () => texts.none };
         this.#status.textContent = found[outcome]();
         this.#list.append(...answers.map((answer, row) => this.item(question, answer, outcome === "answer" && !row)));
-        this.#contact.href = carrying(question, this.getAttribute("contact") || "");
+        this.#contact.href = this.#contactFor(question);
         this.#contact.hidden = outcome === "answer" || !this.#contact.getAttribute("href");
       } catch (error) {
         if (mine === this.#latest) this.#status.textContent = error.message;
       }
+    }
+
+    #contactFor(question) {
+      return carrying(question, this.getAttribute("contact") || "");
     }
 
     item(question, answer, open) {
@@ -140,21 +175,60 @@
       this.#mark([summary, text], answer.words);
       const thanks = make("span");
       thanks.setAttribute("role", "status");
-      const buttons = ["yes", "no"].map((name) => make("button", { type: "button", textContent: texts[name] }));
+      const buttons = ["yes", "no"].map((name) => make("button", { type: "button", className: name, textContent: texts[name] }));
+      const wayOn = make("div", { className: "otherwise", hidden: true });
+      const send = (more) => this.post("feedback", { question, id: answer.id, receipt: answer.receipt, visit: this.#visit, ...more });
       buttons.forEach((button, row) => {
         button.setAttribute("aria-pressed", "false");
         button.addEventListener("click", async () => {
           const helped = button.getAttribute("aria-pressed") === "true" ? null : !row; // a second click takes it back
           try {
-            await this.post("feedback", { question, id: answer.id, receipt: answer.receipt, visit: this.#visit, helped });
+            await send({ helped });
             buttons.forEach((each) => each.setAttribute("aria-pressed", String(helped !== null && each === button)));
+            wayOn.hidden = helped !== false;
+            const others = this.#othersThan(wayOn.closest("details"));
+            const parts = wayOn.hidden ? [] : [this.#sentence(thanks, send), ...this.#otherwise(texts, others, this.#contactFor(question))];
+            wayOn.replaceChildren(...parts);
             thanks.textContent = helped === null ? texts.takenBack : texts.thanks;
           } catch (error) {
             thanks.textContent = error.message;
           }
         });
       });
-      return make("li", {}, make("details", { open }, summary, text, make("div", { className: "judge" }, ...buttons, thanks)));
+      return make("li", {}, make("details", { open }, summary, text, make("div", { className: "judge" }, ...buttons, thanks), wayOn));
+    }
+
+    // A box for what somebody was looking for.
+    #sentence(note, send) {
+      const { texts } = this.#words;
+      const input = make("input", { type: "text", dir: "auto", maxLength: LONGEST_SENTENCE, required: true, autocomplete: "off" });
+      const label = make("label", {}, texts.lookingFor, input);
+      const form = make("form", { className: "sentence" }, label, make("button", { textContent: texts.send }));
+      form.addEventListener("submit", async (event) => {
+        event.preventDefault();
+        const comment = input.value.trim();
+        if (!comment) return;
+        try {
+          await send({ helped: false, comment });
+          form.remove();
+          note.textContent = texts.commented;
+        } catch (error) {
+          note.textContent = error.message;
+        }
+      });
+      return form;
+    }
+
+    #othersThan(own) {
+      const others = [...this.#list.querySelectorAll("details")].filter((entry) => entry !== own && !entry.querySelector(".no[aria-pressed=true]"));
+      return others.map((entry) => {
+        const summary = entry.querySelector("summary");
+        const open = () => {
+          entry.open = true;
+          summary.focus();
+        };
+        return { title: summary.textContent, open };
+      });
     }
 
     async post(name, body) {

@@ -1,11 +1,15 @@
 // The question and the category in the page's address, so that an answer can be shared, reloaded and gone back to.
-const MAX_CHARACTERS = 1000; // as the server accepts
+import { cut } from "./length.js";
 
 export function read() {
   const values = new URLSearchParams(location.search);
+  const asked = (values.get("q") || "").trim();
+  const question = cut(asked);
   return {
-    question: (values.get("q") || "").trim().slice(0, MAX_CHARACTERS),
+    question,
+    isCut: question !== asked,
     category: values.get("category") || "",
+    answer: values.get("answer") || "",
     owner: values.get("view") === "owner",
   };
 }
@@ -25,10 +29,10 @@ export function carrying(question, address) {
     : address.replaceAll("{question}", () => text);
 }
 
-// The address of a question, or of a topic alone, in the same view.
-export function addressOf(question, category) {
+// The address of a question, of one of its answers, or of a topic alone, in the same view.
+export function addressOf(question, category, answer = "") {
   const values = new URLSearchParams(location.search);
-  for (const [name, value] of [["q", question], ["category", category]]) {
+  for (const [name, value] of [["q", question], ["category", category], ["answer", answer]]) {
     if (value) values.set(name, value);
     else values.delete(name);
   }
@@ -37,8 +41,9 @@ export function addressOf(question, category) {
 
 // A new question is a new step back; another category of the same answers is not.
 export function write(question, category = "") {
-  const address = addressOf(question, category);
+  const { question: shown, answer } = read();
+  const same = shown === question;
+  const address = addressOf(question, category, same ? answer : "");
   if (address === location.pathname + location.search) return;
-  const same = read().question === question;
   history[same ? "replaceState" : "pushState"](null, "", address);
 }

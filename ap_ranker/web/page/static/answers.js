@@ -1,4 +1,5 @@
 // The answers as cards. What users and the FAQ wrote is set as text, but for the HTML that the server made of an answer.
+import { addressOf } from "./address.js";
 import * as feedback from "./feedback.js";
 import { equal } from "./groups.js";
 import { mark } from "./marks.js";
@@ -31,8 +32,41 @@ export function card(question, { answer, others }) {
   part("score").textContent = answer.score === null ? texts.noScore : filled(texts.score, { score: threeDigits.format(answer.score) });
   part("bm25").textContent = answer.bm25_rank === null ? texts.noBm25 : filled(texts.bm25, { rank: answer.bm25_rank });
   part("why").addEventListener("click", () => toggle(question, answer.id, part("why"), part("reasons")));
-  feedback.listen(question, answer, part);
+  feedback.listen(question, answer, part, () => othersThan(item));
+  shareLink(part("share"), part("thanks"), addressOf(answer.question || question, "", answer.id));
   return item;
+}
+
+// Opens a card, and lets the reader go on there.
+export function open(item) {
+  const maybe = item.querySelector(".maybe");
+  if (maybe) maybe.open = true;
+  item.firstElementChild.focus();
+}
+
+function othersThan(item) {
+  const items = [...item.parentElement.querySelectorAll(":scope > li:not([hidden])")];
+  const others = items.filter((other) => other !== item && !other.querySelector(".no[aria-pressed=true]"));
+  return others.map((other) => ({ title: titleOf(other), open: () => open(other) }));
+}
+
+function titleOf(item) {
+  return item.querySelector(".stored").textContent || `${item.querySelector(".text").textContent.trim().slice(0, START)} …`;
+}
+
+// A click copies the address, where the browser lets it; else it is followed, and stands above the page.
+function shareLink(link, note, address) {
+  link.href = address;
+  link.addEventListener("click", async (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    try {
+      await navigator.clipboard.writeText(link.href);
+      note.textContent = texts.copied;
+    } catch {
+      location.assign(link.href);
+    }
+  });
 }
 
 // Long answers show their beginning. It needs the card's height, so the card must be on the page.
@@ -61,7 +95,7 @@ export function close(item) {
   const details = Object.assign(document.createElement("details"), { className: "maybe" });
   const summary = document.createElement("summary");
   const about = article.querySelector(".stored");
-  if (!about.textContent) about.textContent = `${article.querySelector(".text").textContent.trim().slice(0, START)} …`;
+  about.textContent ||= titleOf(item);
   about.hidden = false;
   summary.append(article.querySelector(".path"), about);
   details.append(summary, ...article.childNodes);

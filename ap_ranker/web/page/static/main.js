@@ -1,8 +1,9 @@
 // The search page: what is asked, and what is shown for it.
 import * as address from "./address.js";
-import { card, close, fold } from "./answers.js";
+import { card, close, fold, open } from "./answers.js";
 import * as categories from "./categories.js";
 import { group } from "./groups.js";
+import { limit, MAX_CHARACTERS } from "./length.js";
 import * as opening from "./opening.js";
 import { post } from "./server.js";
 import * as suggestions from "./suggestions.js";
@@ -14,6 +15,8 @@ const input = document.getElementById("question");
 const statusLine = document.getElementById("status");
 const list = document.getElementById("answers");
 const nothing = document.getElementById("nothing");
+const keys = document.getElementById("keys");
+const tellCut = limit(input, document.getElementById("cut"), filled(texts.cut, { count: MAX_CHARACTERS }));
 
 let latest = 0; // a slow answer must not replace that to a later question
 
@@ -34,12 +37,13 @@ function clear() {
   latest++;
   list.replaceChildren();
   nothing.hidden = true;
+  keys.hidden = true;
   categories.clear();
   opening.close();
   say("");
 }
 
-async function search(question, category = "") {
+async function search(question, { category = "", answer = "" } = {}) {
   clear();
   const mine = latest;
   document.title = `${question} – ${name}`;
@@ -48,10 +52,10 @@ async function search(question, category = "") {
     const result = await post("api/search", { question });
     if (mine !== latest) return;
     if (result.parts.length) return showParts(question, result);
-    if (result.outcome === "none") showNothing(question);
-    else showAnswers(question, result, category);
+    const items = result.outcome === "none" ? showNothing(question) : showAnswers(question, result, category);
     if (typed.sentence(result)) say(typed.sentence(result), true);
     if (result.kind === "person") offerContact(question, false);
+    if (answer) lead(question, items, answer);
   } catch (error) {
     if (mine === latest) say(error.message);
   }
@@ -59,8 +63,11 @@ async function search(question, category = "") {
 
 function showAnswers(question, { outcome, answers }, category) {
   const isMaybe = outcome === "maybe";
-  const items = group(answers).map((each) => ({ category: each.answer.category, element: card(question, each) }));
+  const items = group(answers).map((same) => ({
+    category: same.answer.category, answers: [same.answer, ...same.others], element: card(question, same),
+  }));
   list.replaceChildren(...items.map(({ element }) => element));
+  keys.hidden = false;
   items.map(({ element }) => element).forEach(isMaybe ? close : fold);
   if (isMaybe) offerContact(question, false);
   categories.offer(items, category, (chosen, count) => {
@@ -68,6 +75,15 @@ function showAnswers(question, { outcome, answers }, category) {
     else say(chosen ? filled(texts.foundIn, { shown: count, count: items.length }) : filled(texts.found, { count }));
     address.write(question, chosen);
   });
+  return items;
+}
+
+// To the answer of a link: the entry with this id or, if it has changed since, the one with its question.
+function lead(question, items, id) {
+  const holds = (test) => items.find(({ answers }) => answers.some(test));
+  const item = holds((answer) => answer.id === id) || holds((answer) => answer.question === question);
+  if (item) open(item.element);
+  else say(items.length ? `${texts.gone} ${texts.perhaps}:` : texts.gone);
 }
 
 function showParts(question, { kind, parts }) {
@@ -84,6 +100,7 @@ function showParts(question, { kind, parts }) {
 function showNothing(question) {
   say(texts.none, true);
   offerContact(question, true);
+  return [];
 }
 
 function offerContact(question, withAdvice) {
@@ -104,10 +121,11 @@ function ask(question) {
 
 // What the address says, when the page opens and on the way back and forward. What somebody types while it opens stays.
 function follow(opens = false) {
-  const { question, category } = address.read();
+  const { question, isCut, category, answer } = address.read();
   suggestions.close();
   if (question || !opens) input.value = question;
-  if (question) search(question, category);
+  tellCut(isCut);
+  if (question) search(question, { category, answer });
   else {
     clear();
     document.title = category ? `${category} – ${name}` : name;
