@@ -25,18 +25,24 @@ app = typer.Typer(no_args_is_help=True, callback=require_server)
 def list_judgements(database: Place) -> None:
     """List which answers helped whom: each question and the entry that was judged, with the number of votes.
 
+    Where it did not help, the last column has what visitors wrote that they were looking for.
+
     No search knows these questions. Accept those that are right on the owner's page, or add them to the FAQ.
     """
     from ap_ranker.web.database import in_utc, open_existing
     from ap_ranker.web.judgements import Judgements
+    from ap_ranker.web.question_log import clean_question
 
-    judged = Judgements(open_existing(database)).votes()
+    kept = Judgements(open_existing(database))
+    judged = kept.votes()
     rows = []
-    for votes in judged[:SHOWN]:
+    for votes, words in kept.words(judged[:SHOWN]).items():
         entry = votes.stored_question or shorten(votes.answer, WIDTH, placeholder=" ...")
         counts = [f"{count:,}" for count in (votes.helped, votes.did_not_help, votes.networks)]
-        rows.append([votes.question, entry, *counts, minute(in_utc(votes.time))])
-    console.table(["question", "entry", *map(numbers, ("helped", "did not", "networks")), "latest, UTC"], rows)
+        looked_for = "\n".join(clean_question(sentence) for sentence in words)
+        rows.append([votes.question, entry, *counts, minute(in_utc(votes.time)), looked_for])
+    titles = ["question", "entry", *map(numbers, ("helped", "did not", "networks")), "latest, UTC", "looked for"]
+    console.table(titles, rows)
     if len(judged) > SHOWN:
         console.say(f"{len(judged) - SHOWN:,} more are not shown: ap-ranker owner feedback export")
 

@@ -166,6 +166,8 @@ def report(
     if rows:
         columns = (texts["askedTimes"], texts["before"], texts["names"]["none"])
         console.table([texts["top"], *map(numbers, columns)], rows)
+    if usage["words"]:
+        console.table([texts["question"], texts["lookedFor"]], usage["words"])
     if output is not None:
         write_text_atomically(output, report.page(), private=True)
         console.say(f"Wrote {output}.")

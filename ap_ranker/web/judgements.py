@@ -32,6 +32,13 @@ LEAST_NETWORKS = 5
 """Number of networks that an answer must have helped before the page may open with its question: one person has few."""
 
 
+MOST_WORDS = 5
+"""Maximum number of visitors' sentences that are read of one question and answer, for lists of these."""
+
+IS_LOOKING = (judgements.c.comment != "", ~judgements.c.helped)
+"""The conditions that a visitor wrote what they were looking for, as the page asks where an answer did not help."""
+
+
 class QuotaError(Exception):
     """This network has used its quota of today."""
 
@@ -184,6 +191,23 @@ class Judgements:
         )
         with self.database.reading() as connection:
             return [Votes(**row) for row in connection.execute(query).mappings()]
+
+    def words(self, votes: Sequence[Votes]) -> dict[Votes, list[str]]:
+        """What visitors wrote that they were looking for, where an answer did not help, the latest `MOST_WORDS` first.
+
+        Of each of the votes, of which there are no more than a list shows; no sentence for most of them.
+        """
+        keys = [judgements.c.question_key, judgements.c.answer_key]
+        number = func.row_number().over(partition_by=keys, order_by=judgements.c.id.desc()).label("number")
+        is_of_votes = judgements.c.question_key.in_({row.question_key for row in votes})
+        numbered = select(*keys, judgements.c.comment, number).where(is_of_votes, *IS_LOOKING).subquery()
+        latest = select(numbered).where(numbered.c.number <= MOST_WORDS).order_by(numbered.c.number)
+        by_keys: dict[tuple[str, str], list[str]] = {(row.question_key, row.answer_key): [] for row in votes}
+        with self.database.reading() as connection:
+            for question_key, answer_key, sentence, _ in connection.execute(latest):
+                if (question_key, answer_key) in by_keys:
+                    by_keys[question_key, answer_key].append(sentence)
+        return {row: by_keys[row.question_key, row.answer_key] for row in votes}
 
     def records(self) -> Iterator[dict[str, Any]]:
         """The judgements, oldest first, with the columns that `ap-ranker train --feedback` reads."""

@@ -16,6 +16,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.files import csv_text
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.web.database import Database, changes, in_utc, judgements, now, questions
+from ap_ranker.web.judgements import IS_LOOKING
 from ap_ranker.web.question_log import clean_question
 from ap_ranker.web.visitors import DAY
 
@@ -27,6 +28,9 @@ MOST_DAYS = 366
 
 MOST_ROWS = 10_000
 """Maximum number of questions in a table of all of them."""
+
+SENTENCES = 10
+"""Maximum number of visitors' sentences in a report."""
 
 OUTCOMES = [str(kind) for kind in Outcome]
 COLUMNS = ("question", "asked", "before", *OUTCOMES, "helped", "judged")
@@ -109,7 +113,8 @@ def usage_of(database: Database, period: Period) -> dict[str, Any]:
         The days of both as `period` and `period_before`; of both as `current` and `before` the number of `questions`,
         of those with each outcome, of judgements (`judged`) and of those that an answer `helped`, with their `shares`,
         `None` of nothing; `days`, day -> outcome -> number of questions; each of `LISTS`, questions with `COLUMNS`;
-        `changes`, the ten most frequent ones as owner, action and how often.
+        `changes`, the ten most frequent ones as owner, action and how often; `words`, the latest `SENTENCES` that
+        visitors wrote when an answer did not help, each a question and what they were looking for.
     """
     usage: dict[str, Any] = {"period": asdict(period), "period_before": asdict(period.before)}
     with database.reading() as connection:
@@ -119,6 +124,7 @@ def usage_of(database: Database, period: Period) -> dict[str, Any]:
             usage[name] = _rows(connection, _list(name, period))
         usage["days"] = _days(connection, period)
         usage["changes"] = _frequent_changes(connection, period)
+        usage["words"] = _latest_words(connection, period)
     return usage
 
 
@@ -157,6 +163,17 @@ def _frequent_changes(connection: Connection, period: Period) -> list[tuple[str,
         .limit(10)
     )
     return [(clean_question(owner), action, count) for owner, action, count in connection.execute(query)]
+
+
+def _latest_words(connection: Connection, period: Period) -> list[tuple[str, str]]:
+    """What visitors were looking for when an answer did not help them: question and sentence, the latest first."""
+    latest = (
+        select(judgements.c.question, judgements.c.comment)
+        .where(period.has(judgements.c.time), *IS_LOOKING)
+        .order_by(judgements.c.time.desc(), judgements.c.id.desc())
+        .limit(SENTENCES)
+    )
+    return [(clean_question(question), clean_question(words)) for question, words in connection.execute(latest)]
 
 
 def _counts(connection: Connection, period: Period) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from ap_ranker.cli.main import app
 from ap_ranker.errors import InputError
 from ap_ranker.web.database import now, open_database, questions
+from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.owner.sessions import hash_of_key, owners_keys
 
 FAQ = "question,answer\nWhere is it?,Here.\n"
@@ -54,6 +55,14 @@ def test_a_report_of_this_week(faq: Path, named: str) -> None:
     page = (faq.parent / "week.html").read_text(encoding="utf-8")
     assert "[bold]now[/]" in page
     assert stat.S_IMODE((faq.parent / "week.html").stat().st_mode) == 0o600
+
+
+def test_a_report_of_what_visitors_were_looking_for(faq: Path) -> None:
+    said = {"question": "Where?", "answer": "Here.", "stored_question": "", "network": "n", "visit": "v"}
+    Judgements(open_database(faq.with_suffix(".db"))).keep(**said, helped=False, comment="a [bold]tandem[/]")
+    printed = run("owner", "report", "FAQ.csv", "--output", "week.html")
+    assert re.search(r"Where\?\W+a \[bold\]tandem\[/\]", printed)
+    assert "a [bold]tandem[/]" in (faq.parent / "week.html").read_text(encoding="utf-8")
 
 
 def test_a_report_in_the_owners_language(faq: Path) -> None:

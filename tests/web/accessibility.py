@@ -38,7 +38,7 @@ DESCRIBE = """
 """
 
 STOP = f"""() => {{
-    {FIND_ELEMENTS} {DESCRIBE}
+    {DESCRIBE}
     let active = document.activeElement;
     while (active?.shadowRoot?.activeElement) active = active.shadowRoot.activeElement;
     if (!active || active === document.body || active === document.documentElement) return null;
@@ -48,14 +48,15 @@ STOP = f"""() => {{
     const top = active.getRootNode().elementFromPoint(x, y);
     const isOutlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0;
     const isOnTop = top !== null && (active.contains(top) || top.contains(active));
-    return {{ at: elements.indexOf(active), html: describe(active), isOutlined, isOnTop }};
+    return {{ number: window.expectedStops.indexOf(active), html: describe(active), isOutlined, isOnTop }};
 }}"""
 
-REACHABLE = f"""() => {{
+EXPECTED_STOPS = f"""() => {{
     {FIND_ELEMENTS} {DESCRIBE}
     const stops = "a[href], button:not(:disabled), input:not(:disabled), select, textarea, summary, [tabindex='0']";
     const isReachable = (element) => element.matches(stops) && element.tabIndex >= 0 && element.checkVisibility();
-    return Object.fromEntries(elements.entries().filter(([, e]) => isReachable(e)).map(([at, e]) => [at, describe(e)]));
+    window.expectedStops = elements.filter(isReachable);
+    return window.expectedStops.map(describe);
 }}"""
 
 LISTEN = f"""() => {{
@@ -101,16 +102,17 @@ def axe_faults(page: Page) -> list[tuple[str, ...]]:
 def focus_faults(page: Page) -> list[tuple[str, ...]]:
     """What is wrong with the way of the Tab key around a page: each stop must be seen, in order, and none left out."""
     wrong: list[tuple[str, ...]] = []
-    expected: dict[str, str] = page.evaluate(REACHABLE)
+    expected: list[str] = page.evaluate(EXPECTED_STOPS)
     order: list[int] = []
     for _ in range(MOST_STOPS):
         page.keyboard.press("Tab")
         stop = page.evaluate(STOP)
         if stop is None:  # between the last and the first
             continue
-        if order and stop["at"] == order[0]:
+        if order and stop["number"] == order[0]:
             break
-        order.append(stop["at"])
+        if stop["number"] >= 0:  # not one that came with the focus
+            order.append(stop["number"])
         if not stop["isOutlined"]:
             wrong.append(("focus without an outline", stop["html"]))
         if not stop["isOnTop"]:
@@ -121,7 +123,7 @@ def focus_faults(page: Page) -> list[tuple[str, ...]]:
     from_first = order[first:] + order[:first]
     if from_first != sorted(order):
         wrong.append(("focus out of order", str(from_first)))
-    wrong += [("never focused", html) for at, html in expected.items() if int(at) not in order]
+    wrong += [("never focused", html) for number, html in enumerate(expected) if number not in order]
     return wrong
 
 

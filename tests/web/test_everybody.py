@@ -99,7 +99,7 @@ def show_error(page: Page) -> None:
 
 def show_cut(page: Page) -> None:
     page.locator("#question").fill("bike " * 300)
-    expect(page.get_by_role("status").filter(has_text="1,000")).to_be_visible()
+    expect(page.get_by_text("Only the first 1,000 characters")).to_be_visible()
 
 
 def show_after_it_did_not(page: Page) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import string
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -135,6 +136,25 @@ def test_a_comment(client: TestClient, search: DeclaredPipeline) -> None:
         assert click(client, first, helped=False, **comment) == 200
     assert [(row["label"], row["comment"]) for row in kept(search)] == [(0, "too  long ago")]
     assert click(client, first, comment="x" * 301) == 422
+
+
+def test_no_visitor_sees_another_ones_words(client: TestClient, search: DeclaredPipeline) -> None:
+    """However many write the same: neither what they were looking for, nor their question."""
+    first = answers(client)[0]
+    words = "the wheels of a tandem"
+    app = build_app(search, judgements_of(search))
+    for number in range(10):
+        them = visit(app, f"192.0.{number}.1")
+        assert click(them, first, helped=False, comment=words, visit=f"v{number}") == 200
+    for path, body in (
+        ("search", {"question": words}),
+        ("search", {"question": QUESTION}),
+        ("suggest", {"text": "the wheels"}),
+        ("browse", {}),
+    ):
+        response = visit(app, "198.51.100.7").post(f"/api/{path}", json=body)
+        assert response.status_code == 200
+        assert "tandem" not in response.text.replace(json.dumps(words), "")  # but as the question that was just asked
 
 
 @pytest.mark.parametrize("name", ["x" * 65, "a b", "\n", "<script>"])

@@ -94,6 +94,24 @@ def test_comments_have_one_of_their_own(kept: Judgements, monkeypatch: pytest.Mo
     assert [record["comment"] for record in kept.records()] == ["said by a", ""]
 
 
+def test_words_are_the_latest_of_those_whom_an_answer_did_not_help(kept: Judgements) -> None:
+    for number in range(7):
+        kept.keep(**GIVEN, helped=False, visit=f"v{number}", comment=f"sentence {number}")
+    kept.keep(**GIVEN, helped=True, visit="happy", comment="thanks")
+    kept.keep(**GIVEN, helped=False, visit="silent")
+    kept.keep(**GIVEN | {"answer": "There."}, helped=False, visit="a", comment="of another answer")
+    kept.keep(**GIVEN | {"question": "Who?"}, helped=True, visit="a", comment="of another question")
+
+    words = {(votes.question, votes.answer): texts for votes, texts in kept.words(kept.votes()).items()}
+
+    assert words == {
+        ("Where is it?", "Here."): [f"sentence {number}" for number in (6, 5, 4, 3, 2)],
+        ("Where is it?", "There."): ["of another answer"],
+        ("Who?", "Here."): [],
+    }
+    assert kept.words([]) == {}
+
+
 @pytest.mark.parametrize("text", ["zero \0 in it", "a half \ud83d of an emoji", "🚲" * 100, "'; drop table x; --"])
 def test_any_text_is_kept(kept: Judgements, text: str) -> None:
     given = GIVEN | {"question": text, "answer": text, "stored_question": text}

@@ -630,6 +630,23 @@ def test_a_visitors_sentence_is_accepted_and_taken_back(client: TestClient, plac
     wait_until(lambda: not answers(owner, SENTENCE))
 
 
+def test_words_stand_beside_their_question_and_go_with_it(owner: TestClient, place: str, database: Database) -> None:
+    """What a visitor was looking for, as one line of text; one click deletes it together with the question."""
+    words = "the price\n of <b>Erika Mustermann's</b>\u202e bike"
+    did_not_help = JUDGED | {"helped": False, "network": "n"}
+    Judgements(database).keep(**did_not_help, question=SENTENCE, visit="a", comment=words)
+    Judgements(database).keep(**did_not_help, question="another question", visit="b")
+    rows = {row["question"]: row["words"] for row in post(owner, "feedback")}
+    assert rows == {SENTENCE: ["the price of <b>Erika Mustermann's</b> bike"], "another question": []}
+    assert b"Mustermann" in bytes_of(place)
+
+    [row] = [row for row in post(owner, "feedback") if row["question"] == SENTENCE]
+    assert post(owner, "delete_question", question_key=row["question_key"]) == {"erased": True}
+
+    assert [row["question"] for row in post(owner, "feedback")] == ["another question"]
+    assert b"Mustermann" not in bytes_of(place)
+
+
 def test_sentences_beside_answers_are_shown_and_deleted(owner: TestClient, place: str, database: Database) -> None:
     """The latest first, as one line of text; deleted wherever visitors left the same one, and nothing else is."""
     comment = "I am Erika\n  Mustermann,\u202e <b>call</b> me"

@@ -329,7 +329,7 @@ def test_feedback_is_taken_back_and_explained(page: Page, folder: Path) -> None:
     no.click()  # another opinion replaces the first
     expect(no).to_have_attribute("aria-pressed", "true")
     expect(yes).to_have_attribute("aria-pressed", "false")
-    first.get_by_label("What was missing or helpful?").fill('No word of "tandems".')
+    first.get_by_label("What were you looking for?").fill('No word of "tandems".')
     page.keyboard.press("Enter")
     expect(first.locator(".thanks")).to_have_text("Thank you for telling us.")
     assert judgements(folder) == [("two wheels bike", "0", 'No word of "tandems".')]
@@ -338,6 +338,127 @@ def test_feedback_is_taken_back_and_explained(page: Page, folder: Path) -> None:
     expect(first.locator(".comment")).to_be_hidden()
     expect(yes).to_be_focused()
     assert judgements(folder) == []
+
+
+def test_an_answer_that_did_not_help_is_no_dead_end(page: Page) -> None:
+    """There are the contact, with the question, and the other entries but those that did not help either."""
+    ask(page, "used bike")
+    cards = page.locator("#answers article")
+    expect(cards).not_to_have_count(0)
+    first, second = cards.nth(0), cards.nth(1)
+    stored = page.locator("#answers article .stored").all_inner_texts()
+    first.get_by_role("button", name="It did not").click()
+    contact = first.get_by_role("link", name="Send us your question")
+    expect(contact).to_have_attribute("href", "https://fjord.example/contact?message=used%20bike")
+    assert (contact.get_attribute("rel"), contact.get_attribute("target")) == ("noopener noreferrer", "_blank")
+    others = first.locator(".otherwise button")
+    expect(others).to_have_text(stored[1:])
+    second.get_by_role("button", name="It did not").click()
+    expect(second.locator(".otherwise button")).to_have_text(stored[2:])
+    others.nth(1).click()
+    expect(cards.nth(2)).to_be_focused()
+    first.get_by_role("button", name="This answered it").click()
+    expect(first.locator(".otherwise")).to_be_hidden()
+    expect(first.get_by_label("What was helpful?")).to_be_visible()
+
+
+def test_a_maybe_that_did_not_help_names_no_other_where_there_is_none(page: Page) -> None:
+    answered_with(page, "/api/search", maybe(question="Rent?", html="<p>Rent.</p>", receipt="x"))
+    answered_with(page, "/api/feedback", {"status": "kept"})
+    ask(page, "rent")
+    page.locator("#answers summary").first.click()
+    page.get_by_role("button", name="It did not").click()
+    expect(page.locator(".otherwise .contact")).to_be_visible()
+    expect(page.locator(".otherwise p, .otherwise button")).to_have_count(0)
+
+
+def test_words_are_no_html(page: Page, folder: Path) -> None:
+    ask(page, "<img src=x onerror=alert(11)> bike")
+    first = page.locator("#answers article").first
+    first.get_by_role("button", name="It did not").click()
+    words = "<script>alert(12)</script> a bike " + "x" * 300
+    first.get_by_label("What were you looking for?").fill(words)  # the browser cuts it
+    page.keyboard.press("Enter")
+    expect(first.locator(".thanks")).to_have_text("Thank you for telling us.")
+    assert (words[:300] in [comment for *_, comment in judgements(folder)]) == (len(words) >= 300)
+    assert page.locator("main script, #answers img").count() == 0
+    first.get_by_role("button", name="Take back").click()
+    expect(first.locator(".thanks")).to_have_text("Taken back.")
+    assert words[:300] not in [comment for *_, comment in judgements(folder)]
+
+
+def test_an_answer_has_an_address_of_its_own(browser: Browser, page: Page, folder: Path) -> None:
+    """It opens the page with the entry; also after a restart, and after the entry has changed, while it is there."""
+    ask(page, "used")
+    link = card(page, "What does a used bike cost?").get_by_role("link", name="Link to this answer")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    link.click()
+    expect(card(page, "What does a used bike cost?").locator(".thanks")).to_have_text("The link is copied.")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == link.evaluate("link => link.href")
+    path = link.get_attribute("href") or ""
+    with served(*OPTIONS, "--score-threshold", "-1", "--database", "again.db", folder=folder) as again:
+        wait_for_the_model(again.address)
+        for address, title in (
+            (path, "used bike"),
+            (re.sub("answer=[0-9a-f]+", "answer=0", path), "used bike"),  # changed since, as its other id says
+        ):
+            with opened(browser, again.address.rstrip("/") + address, "en") as other:
+                expect(card(other, title)).to_be_focused()
+                expect(other.get_by_role("status").filter(has_text="answers")).to_be_visible()
+                expect(other).to_have_url(re.compile(r"answer="))
+                ask(other, "return")
+                expect(other).not_to_have_url(re.compile(r"answer="))
+                other.go_back()
+                expect(card(other, title)).to_be_focused()
+
+
+def test_an_entry_that_is_gone_says_so(browser: Browser, address: str) -> None:
+    gone = "The answer of this link is gone."
+    for question, text in (("bike+or+what%3F", f"{gone} Perhaps one of these:"), ("zebra", gone)):
+        with opened(browser, f"{address}?q={question}&answer=<script>alert(13)</script>", "en") as page:
+            expect(page.get_by_role("status").filter(has_text="gone")).to_have_text(text)
+            expect(page.get_by_role("combobox")).to_be_focused()
+
+
+def test_a_passage_in_a_group_or_a_maybe_is_opened(page: Page, address: str) -> None:
+    answered_with(page, "/api/search", maybe(id="b", html="<p>Rent.</p>", question="Rent?"))
+    page.goto(f"{address}?q=rent&answer=b")
+    expect(page.get_by_text("Rent.")).to_be_visible()
+
+
+def test_arrow_keys_are_told_of_where_there_are_answers(page: Page) -> None:
+    hint = page.get_by_text("Arrow keys go from answer to answer")
+    expect(page.locator("#opening")).to_be_visible()
+    expect(hint).to_be_hidden()
+    ask(page, "zebra")
+    expect(page.locator("#nothing")).to_be_visible()
+    expect(hint).to_be_hidden()
+    ask(page, "used bike")
+    expect(hint).to_be_visible()
+    ask(page, "zebra")
+    expect(page.locator("#nothing")).to_be_visible()
+    expect(hint).to_be_hidden()
+
+
+def test_a_question_that_is_cut_says_so(page: Page, address: str) -> None:
+    """However it got into the box; characters are counted as the server counts them."""
+    note, box = page.locator("#cut"), page.get_by_role("combobox")
+    said = "Only the first 1,000 characters of your question are searched."
+    box.focus()
+    page.keyboard.insert_text("\N{BICYCLE}" * 1000)  # as a paste; 2,000 units of JavaScript
+    expect(box).to_have_value("\N{BICYCLE}" * 1000)
+    expect(note).to_be_empty()
+    page.keyboard.insert_text("x")
+    expect(box).to_have_value("\N{BICYCLE}" * 1000)
+    expect(note).to_have_text(said)
+    box.fill("used bike")
+    expect(note).to_be_empty()
+    page.goto(f"{address}?q=" + "bike+" * 300)
+    expect(note).to_have_text(said)
+    expect(page.locator("#answers article").first).to_be_visible()
+    page.reload()
+    expect(page.locator("#answers article").first).to_be_visible()
 
 
 def test_a_click_moves_no_answer(page: Page) -> None:

@@ -105,6 +105,14 @@ def test_no_file_holds_what_was_deleted_while_a_server_runs(
         assert NAME not in bytes_below(tmp_path)
         assert owner.post("/owner/api/server", json={}).json()["erased"]
 
+        assert visitor.post("/api/feedback", json=click | {"comment": SECRET}).status_code == 200
+        assert NAME in bytes_below(tmp_path)
+        [row] = owner.post("/owner/api/feedback", json={}).json()
+        assert row["words"] == [SECRET]
+        reply = owner.post("/owner/api/delete_question", json={"question_key": row["question_key"]})
+        assert reply.json() == {"erased": True}
+        assert NAME not in bytes_below(tmp_path)
+
 
 def test_every_deletion_is_erased(website: Database, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a click that is taken back, a comment that is written anew, what goes for its number, what is undone."""

@@ -93,6 +93,16 @@ def test_both_kinds_of_export_say_the_same(website: Database, tmp_path: Path) ->
     assert {row["question"] for row in table} == {SECRET, 'with "quotes", a comma\nand a line', "中文 🚲"}
 
 
+@pytest.mark.parametrize("words", ["=1+2", "+1", "-1", "@a", "\t=1", "\r=1"])
+def test_no_spreadsheet_computes_what_visitors_wrote(website: Database, tmp_path: Path, words: str) -> None:
+    judge(website, helped=False, comment=words)
+    export_judgements(website, tmp_path / "said.csv")
+
+    with (tmp_path / "said.csv").open(newline="", encoding="utf-8") as file:
+        [row] = csv.DictReader(file)
+    assert row["comment"].lstrip()[0] not in "=+-@"
+
+
 @pytest.mark.parametrize("name", ["said.jsonl", "said.csv"])
 def test_only_its_user_reads_an_export(website: Database, tmp_path: Path, name: str) -> None:
     judge(website)

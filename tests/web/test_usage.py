@@ -296,6 +296,27 @@ def test_a_report_is_one_file_that_does_nothing(database: Database) -> None:
     assert "--keep-days" in found.text
 
 
+def test_what_visitors_were_looking_for(database: Database) -> None:
+    """Of the days of the period, where an answer did not help, the latest first; as text in the report."""
+    moments = {"before": at(WEEK.before.last), "first": at(WEEK.first), "last": at(WEEK.last, 86_399)}
+    row = {"network": "n", "answer_key": "a", "answer": "a", "stored_question": "", "question_key": "k"}
+    rows = [
+        row | {"time": time, "question": f"{name} day", "helped": helped, "visit": f"{name} {helped}", "comment": words}
+        for name, time in moments.items()
+        for helped, words in ((False, "  <b>wheels</b>\nof tandems"), (True, "thanks"))
+    ]
+    rows.append(row | {"time": at(WEEK.first), "question": "silent", "helped": False, "visit": "s", "comment": ""})
+    with database.writing("judgements") as connection:
+        connection.execute(insert(judgements), rows)
+
+    usage = usage_of(database, WEEK)
+
+    assert usage["words"] == [("last day", "<b>wheels</b> of tandems"), ("first day", "<b>wheels</b> of tandems")]
+    found = Tags(Report(usage).page())
+    assert "b" not in found.tags
+    assert found.text.count("<b>wheels</b> of tandems") == 2
+
+
 def test_a_report_fits_into_an_e_mail(database: Database) -> None:
     """Of more than 100 kB some programs show the beginning only."""
     texts = [f"{number} " + "漢<" * 300 for number in range(40)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -207,6 +208,60 @@ def test_feedback_is_kept_and_taken_back(sites: Sites, browser: Browser) -> None
         assert records() == []
 
 
+def test_an_answer_that_did_not_help_is_no_dead_end(sites: Sites, browser: Browser) -> None:
+    body = f'<script src="{sites.faq}widget.js" data-contact="help@shop.example"></script>'
+    with shown(sites, browser, body) as page:
+        ask(page, "a bike <b>or</b> what")
+        entries = page.locator("details")
+        first, second = entries.nth(0), entries.nth(1)
+        expect(first).to_be_visible()
+        titles = page.locator("details > summary").all_inner_texts()
+        first.get_by_role("button", name="It did not").click()
+        contact = first.get_by_role("link", name="Send us your question")
+        expect(contact).to_have_attribute("href", re.compile(r"mailto:help@shop\.example\?subject=a%20bike%20%3Cb%3E"))
+        expect(first.locator(".otherwise li")).to_have_text(titles[1:])
+        first.get_by_label("What were you looking for?").fill("a <i>tandem</i>")
+        page.keyboard.press("Enter")
+        expect(first.get_by_role("status")).to_have_text("Thank you for telling us.")
+        [record] = [
+            each for each in Judgements(open_database(sites.folder / "faq.db")).records() if "<b>" in each["question"]
+        ]
+        assert (record["label"], record["comment"]) == (0, "a <i>tandem</i>")
+        first.locator(".otherwise button").first.click()
+        expect(second.locator("summary")).to_be_focused()
+        expect(second.locator(".text")).to_be_visible()
+        second.get_by_role("button", name="It did not").click()
+        expect(second.locator(".otherwise li")).to_have_text(titles[2:])
+        first.get_by_role("button", name="This answered it").click()
+        expect(first.locator(".otherwise")).to_be_hidden()
+
+
+def test_the_last_search_is_there_on_going_back(sites: Sites, browser: Browser) -> None:
+    """Beside what the site's own scripts keep with their place in the history; a state of another kind is left alone."""
+    script = f'<script src="{sites.faq}widget.js"></script>'
+    for state, comes_back in (("{ own: [1] }", True), ("'own'", False)):
+        with shown(sites, browser, f"<script>history.state ?? history.replaceState({state}, '')</script>{script}") as page:
+            ask(page, "what does a bike cost")
+            expect(page.get_by_role("status").first).not_to_be_empty()
+            expect(page.locator("details").first).to_be_visible()
+            page.goto(f"{sites.allowed.address}elsewhere")
+            expect(page.get_by_role("textbox")).to_have_value("")
+            page.go_back()
+            expect(page.get_by_role("textbox")).to_have_value("what does a bike cost" if comes_back else "")
+            expect(page.locator("details")).to_have_count(3 if comes_back else 0)
+            kept = page.evaluate("history.state")
+            assert kept == ({"own": [1], "ap-ranker-search": "what does a bike cost"} if comes_back else "own")
+
+
+def test_a_question_that_is_cut_says_so(sites: Sites, browser: Browser) -> None:
+    with shown(sites, browser) as page:
+        page.get_by_role("textbox").fill("bike " * 300)
+        expect(page.get_by_role("textbox")).to_have_value("bike " * 200)
+        expect(page.get_by_text("Only the first 1,000 characters of your question are searched.")).to_be_visible()
+        page.keyboard.press("Enter")
+        expect(page.locator("details").first).to_be_visible()
+
+
 def test_an_element_of_the_page_itself(sites: Sites, browser: Browser) -> None:
     """Where it stands, once, and with the site's own colours; a second script changes nothing."""
     script = f'<script src="{sites.faq}widget.js" defer></script>'
@@ -291,6 +346,7 @@ def test_sites_are_origins(site: str) -> None:
 def test_it_is_small() -> None:
     """With all that it loads, in the language that needs most; less than half as much travels with compression."""
     served_files = page_files(PageSettings())
-    parts = ("/widget.js", "/page/languages.js", "/page/marks.js")
+    modules = [f"/page/{name}.js" for name in ("languages", "length", "marks", "otherwise")]
+    parts = ("/widget.js", *modules)
     largest = max(len(file.content) for path, file in served_files.items() if path.startswith("/page/texts/"))
-    assert sum(len(served_files[part].content) for part in parts) + largest < 17_000  # as docs/api.md says
+    assert sum(len(served_files[part].content) for part in parts) + largest < 21_000  # as docs/api.md says

@@ -177,10 +177,16 @@ class OwnerService:
         """Visitors' sentences that the owner has not decided about, and the entries that were judged for them.
 
         Those of most networks come first. `key` is that of the entry; empty if it is not there any more, or if it or
-        another one knows the sentence.
+        another one knows the sentence. `words` are what visitors wrote that they were looking for instead of the entry,
+        the latest first: they are deleted with the question.
         """
         current = self._current_entries()
-        return [_judgement_as_json(votes, current) for votes in self._judgements.votes(SHOWN, undecided=True)]
+        words_of = self._judgements.words(self._judgements.votes(SHOWN, undecided=True))
+        rows = []
+        for votes, words in words_of.items():
+            cleaned = [clean_question(sentence) for sentence in words]
+            rows.append(_judgement_as_json(votes, current) | {"words": cleaned})
+        return rows
 
     def comments(self) -> list[dict[str, Any]]:
         """The sentences that visitors wrote beside an answer, the latest first, with what they were asked about."""

@@ -127,7 +127,8 @@
       const { texts, filled, language, direction } = this.#words;
       this.#input = make("input", { id: "question", type: "text", dir: "auto", required: true, autocomplete: "off", enterKeyHint: "search" });
       const note = make("p");
-      for (const element of [note, this.#status]) element.setAttribute("role", "status");
+      note.setAttribute("aria-live", "polite");
+      this.#status.setAttribute("role", "status");
       limit(this.#input, note, filled(texts.cut, { count: MAX_CHARACTERS }));
       this.#contact = make("a", { className: "contact", hidden: true, target: "_blank", rel: "noopener noreferrer", textContent: texts.contact });
       const label = make("label", { htmlFor: "question", textContent: this.getAttribute("question") || texts.question });

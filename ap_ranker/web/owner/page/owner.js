@@ -139,11 +139,21 @@ function feedbackCard(row) {
   part(".question").textContent = wording;
   const votes = { yes: row.helped, no: row.did_not_help, networks: row.networks, entry: row.entry || texts.noQuestion };
   part(".about").textContent = filled(texts.votes, votes);
+  if (row.words.length) part(".about").after(wordsList(row.words));
   part(".accept").hidden = !entry;
   part(".accept").addEventListener("click", () => decide("accepted"));
   part(".reject").addEventListener("click", () => decide("rejected"));
   part(".delete").addEventListener("click", () => remove("delete_question", { question_key }));
   return item;
+}
+
+// What visitors wrote that they were looking for, beside the question whose answer did not help.
+function wordsList(words) {
+  const list = make("ul");
+  list.append(...words.map((sentence) => Object.assign(make("li", sentence), { dir: "auto" })));
+  const part = Object.assign(make("div"), { className: "words" });
+  part.append(make("p", `${texts.lookedFor}:`), list);
+  return part;
 }
 
 function commentCard(written) {
