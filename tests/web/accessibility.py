@@ -55,7 +55,8 @@ EXPECTED_STOPS = f"""() => {{
     {FIND_ELEMENTS} {DESCRIBE}
     const stops = "a[href], button:not(:disabled), input:not(:disabled), select, textarea, summary, [tabindex='0']";
     const isReachable = (element) => element.matches(stops) && element.tabIndex >= 0 && element.checkVisibility();
-    window.expectedStops = elements.filter(isReachable);
+    const open = document.querySelector("dialog:modal");
+    window.expectedStops = elements.filter((element) => isReachable(element) && (!open || open.contains(element)));
     return window.expectedStops.map(describe);
 }}"""
 

@@ -237,10 +237,11 @@ def test_an_answer_that_did_not_help_is_no_dead_end(sites: Sites, browser: Brows
 
 
 def test_the_last_search_is_there_on_going_back(sites: Sites, browser: Browser) -> None:
-    """Beside what the site's own scripts keep with their place in the history; a state of another kind is left alone."""
+    """Beside what the site's own scripts keep with their place in the history; another kind of state is left alone."""
     script = f'<script src="{sites.faq}widget.js"></script>'
     for state, comes_back in (("{ own: [1] }", True), ("'own'", False)):
-        with shown(sites, browser, f"<script>history.state ?? history.replaceState({state}, '')</script>{script}") as page:
+        own = f"<script>history.state ?? history.replaceState({state}, '')</script>"
+        with shown(sites, browser, own + script) as page:
             ask(page, "what does a bike cost")
             expect(page.get_by_role("status").first).not_to_be_empty()
             expect(page.locator("details").first).to_be_visible()
