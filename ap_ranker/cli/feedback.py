@@ -35,11 +35,14 @@ def list_judgements(database: Place) -> None:
 
     kept = Judgements(open_existing(database))
     judged = kept.votes()
+    listed = judged[:SHOWN]
+    words = kept.words({votes.question_key for votes in listed})
     rows = []
-    for votes, words in kept.words(judged[:SHOWN]).items():
+    for votes in listed:
         entry = votes.stored_question or shorten(votes.answer, WIDTH, placeholder=" ...")
         counts = [f"{count:,}" for count in (votes.helped, votes.did_not_help, votes.networks)]
-        looked_for = "\n".join(clean_question(sentence) for sentence in words)
+        sentences = words.get((votes.question_key, votes.answer_key), [])
+        looked_for = "\n".join(map(clean_question, sentences))
         rows.append([votes.question, entry, *counts, minute(in_utc(votes.time)), looked_for])
     titles = ["question", "entry", *map(numbers, ("helped", "did not", "networks")), "latest, UTC", "looked for"]
     console.table(titles, rows)

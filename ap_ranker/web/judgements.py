@@ -8,7 +8,8 @@ has exported.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -192,22 +193,22 @@ class Judgements:
         with self.database.reading() as connection:
             return [Votes(**row) for row in connection.execute(query).mappings()]
 
-    def words(self, votes: Sequence[Votes]) -> dict[Votes, list[str]]:
-        """What visitors wrote that they were looking for, where an answer did not help, the latest `MOST_WORDS` first.
+    def words(self, question_keys: Collection[str]) -> dict[tuple[str, str], list[str]]:
+        """What visitors wrote that they were looking for, where an answer did not help them.
 
-        Of each of the votes, of which there are no more than a list shows; no sentence for most of them.
+        Returns the key of one of these questions and that of the answer -> the last `MOST_WORDS` sentences, the latest
+        first. The questions are no more than a list shows.
         """
         keys = [judgements.c.question_key, judgements.c.answer_key]
         number = func.row_number().over(partition_by=keys, order_by=judgements.c.id.desc()).label("number")
-        is_of_votes = judgements.c.question_key.in_({row.question_key for row in votes})
-        numbered = select(*keys, judgements.c.comment, number).where(is_of_votes, *IS_LOOKING).subquery()
+        is_of_questions = judgements.c.question_key.in_(question_keys)
+        numbered = select(*keys, judgements.c.comment, number).where(is_of_questions, *IS_LOOKING).subquery()
         latest = select(numbered).where(numbered.c.number <= MOST_WORDS).order_by(numbered.c.number)
-        by_keys: dict[tuple[str, str], list[str]] = {(row.question_key, row.answer_key): [] for row in votes}
+        words: dict[tuple[str, str], list[str]] = defaultdict(list)
         with self.database.reading() as connection:
             for question_key, answer_key, sentence, _ in connection.execute(latest):
-                if (question_key, answer_key) in by_keys:
-                    by_keys[question_key, answer_key].append(sentence)
-        return {row: by_keys[row.question_key, row.answer_key] for row in votes}
+                words[question_key, answer_key].append(sentence)
+        return words
 
     def records(self) -> Iterator[dict[str, Any]]:
         """The judgements, oldest first, with the columns that `ap-ranker train --feedback` reads."""

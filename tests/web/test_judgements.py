@@ -9,7 +9,7 @@ import pytest
 
 from ap_ranker.web import judgements, visitors
 from ap_ranker.web.database import open_database
-from ap_ranker.web.judgements import Judgements, QuotaError
+from ap_ranker.web.judgements import Judgements, QuotaError, key_of_answer, key_of_question
 
 GIVEN: dict[str, Any] = {"question": "Where is it?", "answer": "Here.", "stored_question": "", "network": "n"}
 
@@ -102,14 +102,12 @@ def test_words_are_the_latest_of_those_whom_an_answer_did_not_help(kept: Judgeme
     kept.keep(**GIVEN | {"answer": "There."}, helped=False, visit="a", comment="of another answer")
     kept.keep(**GIVEN | {"question": "Who?"}, helped=True, visit="a", comment="of another question")
 
-    words = {(votes.question, votes.answer): texts for votes, texts in kept.words(kept.votes()).items()}
-
-    assert words == {
-        ("Where is it?", "Here."): [f"sentence {number}" for number in (6, 5, 4, 3, 2)],
-        ("Where is it?", "There."): ["of another answer"],
-        ("Who?", "Here."): [],
+    asked, here, there = key_of_question("Where is it?"), key_of_answer("Here."), key_of_answer("There.")
+    assert kept.words({asked, key_of_question("Who?")}) == {
+        (asked, here): [f"sentence {number}" for number in (6, 5, 4, 3, 2)],
+        (asked, there): ["of another answer"],
     }
-    assert kept.words([]) == {}
+    assert kept.words({key_of_question("Who?")}) == kept.words(set()) == {}
 
 
 @pytest.mark.parametrize("text", ["zero \0 in it", "a half \ud83d of an emoji", "🚲" * 100, "'; drop table x; --"])

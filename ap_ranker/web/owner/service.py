@@ -181,12 +181,16 @@ class OwnerService:
         the latest first: they are deleted with the question.
         """
         current = self._current_entries()
-        words_of = self._judgements.words(self._judgements.votes(SHOWN, undecided=True))
-        rows = []
-        for votes, words in words_of.items():
-            cleaned = [clean_question(sentence) for sentence in words]
-            rows.append(_judgement_as_json(votes, current) | {"words": cleaned})
-        return rows
+        rows = [_judgement_as_json(votes, current) for votes in self._judgements.votes(SHOWN, undecided=True)]
+        return self._with_words(rows)
+
+    def _with_words(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        words = self._judgements.words({row["question_key"] for row in rows})
+        with_words = []
+        for row in rows:
+            sentences = words.get((row["question_key"], row["answer_key"]), [])
+            with_words.append(row | {"words": list(map(clean_question, sentences))})
+        return with_words
 
     def comments(self) -> list[dict[str, Any]]:
         """The sentences that visitors wrote beside an answer, the latest first, with what they were asked about."""
