@@ -45,7 +45,7 @@ export function open(item) {
 }
 
 function othersThan(item) {
-  const items = [...item.parentElement.querySelectorAll(":scope > li:not([hidden])")];
+  const items = [...item.parentElement.querySelectorAll(":scope > li:not([hidden]):has(> article)")];
   const others = items.filter((other) => other !== item && !other.querySelector(".no[aria-pressed=true]"));
   return others.map((other) => ({ title: titleOf(other), open: () => open(other) }));
 }
