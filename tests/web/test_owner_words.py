@@ -42,6 +42,7 @@ def test_words_stand_beside_the_question(
         with opened(browser, f"{server.address}owner#feedback", "en", refused="/owner") as owner:
             owner.get_by_label("The owner's key").fill(KEY)
             owner.keyboard.press("Enter")
+            expect(owner.get_by_role("button", name="Log out")).to_be_visible()
             owner.goto(f"{server.address}owner#feedback")
             row = owner.locator("#feedback .list > li").filter(has_text="my parcel is late")
             expect(row.locator(".words li")).to_have_text(WORDS)
