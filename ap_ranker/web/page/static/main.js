@@ -93,6 +93,7 @@ function showParts(question, { kind, parts }) {
     list.append(typed.heading(part), ...cards);
     cards.forEach(part.outcome === "maybe" ? close : fold);
   }
+  keys.hidden = !list.querySelector("article");
   say(texts.typed[kind], true);
   if (parts.some((part) => part.outcome !== "answer")) offerContact(question, false);
 }
