@@ -304,6 +304,20 @@ class DeclaredPipeline:
             )
         return sentence
 
+    def target_precision(self, limits: Limits = NO_LIMITS) -> float | None:
+        """The share of right answers that is promised with these limits; `None` if none is, as without a calibration.
+
+        InputError if the checkpoint cannot be loaded.
+        """
+        ranker = self.ranker()
+        if ranker is None:
+            return None
+        chosen = _effective(limits, ranker)
+        calibration = ranker.loaded().decider(fuse_scores=ranker.fuse_scores).served
+        if calibration is None or chosen.get("score_threshold") is not None:
+            return None
+        return chosen.get("precision", PRECISION)
+
     def _compare_faq(self, ranker: AnswerRanker) -> None:
         stores = find_stores(self.pipeline)
 

@@ -247,7 +247,7 @@ class _EditedEntries:
             keyed = self._entries[position]
             if keyed is None:
                 continue
-            changed = _changed(keyed.entry, change)
+            changed = changed_entry(keyed.entry, change)
             self._entries[position] = None if changed is None else replace(keyed, entry=changed)
             self._changed_positions.add(position)
             is_there = True
@@ -285,7 +285,7 @@ class _EditedEntries:
         return texts
 
 
-def _changed(entry: Entry, change: Change) -> Entry | None:
+def changed_entry(entry: Entry, change: Change) -> Entry | None:
     """The entry after a change; `None` if it is deleted."""
     if change.action == Action.delete_entry:
         return None

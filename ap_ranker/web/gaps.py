@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -76,6 +76,33 @@ def still_open(
     return open_
 
 
+class QuestionVectors:
+    """The vectors of questions, each computed once; `pause` is as of `GapFinder`."""
+
+    def __init__(self, pause: Callable[[float], None] = lambda seconds: None) -> None:
+        self._pause = pause
+        self._vectors: dict[str, np.ndarray] = {}
+
+    def keep_only(self, texts: Collection[str]) -> None:
+        """Forget those of all other texts: of what was deleted, nothing stays in memory either."""
+        for text in self._vectors.keys() - texts:
+            del self._vectors[text]
+
+    def of(self, embed: Embed, texts: Sequence[str]) -> np.ndarray:
+        """(N, C) the vectors of N texts, computed where there is none yet."""
+        new_texts = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        for start in range(0, len(new_texts), BATCH):
+            begun = time.monotonic()
+            batch = new_texts[start : start + BATCH]
+            self._vectors.update(zip(batch, embed(batch), strict=True))
+            self._pause(time.monotonic() - begun)
+        return np.stack([self._vectors[text] for text in texts])
+
+
+Nearest = dict[tuple[str, frozenset[str]], GroupedQuestion]
+"""A question, and the answers that did not help it -> the same with the entry that it is most like."""
+
+
 class GapFinder:
     """Finds groups again and again: a question's vector, and the entry that it is most like, are computed once.
 
@@ -85,9 +112,9 @@ class GapFinder:
     def __init__(self, search: DeclaredPipeline, pause: Callable[[float], None] = lambda seconds: None) -> None:
         self._search = search
         self._pause = pause
-        self._vectors: dict[str, np.ndarray] = {}
-        self._nearest: dict[str, GroupedQuestion] = {}
-        self._latest_nearest: Latest[dict[str, GroupedQuestion]] = Latest()
+        self._vectors = QuestionVectors(pause)
+        self._nearest: Nearest = {}
+        self._latest_nearest: Latest[Nearest] = Latest()
 
     def find(
         self,
@@ -98,49 +125,46 @@ class GapFinder:
     ) -> Iterator[list[Gap]]:
         """Yield the `most` first groups of the latest questions, then of all; the questions come oldest first.
 
-        If the `version` of what is searched is another one, the nearest entries are looked up again.
+        If the `version` of what is searched is another one, the nearest entries are looked up again. An entry whose
+        answer did not help any question of a group is not the nearest one of that group.
         """
         self._nearest = self._latest_nearest.get(version, dict)
         self._forget_all_but({question.text for question in unanswered}.union(faq_questions))
+        unhelpful: defaultdict[str, set[str]] = defaultdict(set)
+        for question in unanswered:
+            if question.answer:
+                unhelpful[question.text].add(question.answer)
         embed, language = self._model
-        embed_once = None if embed is None else partial(self._vectors_of, embed)
+        embed_once = None if embed is None else partial(self._vectors.of, embed)
         parts = [unanswered]
         if len(unanswered) > FIRST:
             parts = [unanswered[-FIRST:], unanswered]
         for part in parts:
             gaps = group(part, embed_once, faq_questions=faq_questions, language=language)
-            yield [self._with_nearest(gap) for gap in gaps[:most]]
+            yield [self._with_nearest(gap, unhelpful) for gap in gaps[:most]]
 
     def _forget_all_but(self, texts: Collection[str]) -> None:
-        """Keep nothing of what was deleted, in memory either."""
-        for text in self._vectors.keys() - texts:
-            del self._vectors[text]
-        for text in self._nearest.keys() - texts:
-            del self._nearest[text]
+        self._vectors.keep_only(texts)
+        for key in [key for key in self._nearest if key[0] not in texts]:
+            del self._nearest[key]
 
     @cached_property
     def _model(self) -> tuple[Embed | None, str | None]:
         return embedding_of(self._search)
 
-    def _vectors_of(self, embed: Embed, texts: Sequence[str]) -> np.ndarray:
-        """(N, C) the vectors of N texts, computed where there is none yet."""
-        new_texts = [text for text in dict.fromkeys(texts) if text not in self._vectors]
-        for start in range(0, len(new_texts), BATCH):
-            begun = time.monotonic()
-            batch = new_texts[start : start + BATCH]
-            self._vectors.update(zip(batch, embed(batch), strict=True))
-            self._pause(time.monotonic() - begun)
-        return np.stack([self._vectors[text] for text in texts])
-
-    def _with_nearest(self, gap: Gap) -> Gap:
+    def _with_nearest(self, gap: Gap, unhelpful: Mapping[str, set[str]]) -> Gap:
         """The group with the nearest entry of each question, looked up where it is not there yet."""
+        answers: set[str] = set()
+        for question in gap.questions:
+            answers |= unhelpful.get(question.text, set())
         questions = []
         for question in gap.questions:
-            if question.text not in self._nearest:
+            key = (question.text, frozenset(answers))
+            if key not in self._nearest:
                 begun = time.monotonic()
-                self._nearest[question.text] = with_nearest(question, self._search)
+                self._nearest[key] = with_nearest(question, self._search, unhelpful=answers)
                 self._pause(time.monotonic() - begun)
-            nearest = self._nearest[question.text]
+            nearest = self._nearest[key]
             questions.append(replace(nearest, asked=question.asked, is_sure=question.is_sure))
         return Gap(tuple(questions))
 
@@ -195,14 +219,18 @@ class BackgroundGroups:
             self._changed.notify_all()
 
 
-def with_nearest(question: GroupedQuestion, search: DeclaredPipeline) -> GroupedQuestion:
-    """A question with the entry that it is most like, however low its score."""
+def with_nearest(
+    question: GroupedQuestion, search: DeclaredPipeline, unhelpful: Collection[str] = ()
+) -> GroupedQuestion:
+    """A question with the entry that it is most like, however low its score, whose text is none of the `unhelpful`."""
     documents, decision = search.answer(question.text)
-    if not documents:
-        return question
-    best = documents[0]
-    nearest = str(best.meta.get("question") or best.content or "")
-    return replace(question, entry=best.id, nearest=nearest, score=best.score, probability=decision.probability)
+    for best in documents:
+        if unhelpful and normalized(best.content or "") in unhelpful:
+            continue
+        nearest = str(best.meta.get("question") or best.content or "")
+        probability = decision.probability if best is documents[0] else None  # that of the first is decided alone
+        return replace(question, entry=best.id, nearest=nearest, score=best.score, probability=probability)
+    return question
 
 
 def embedding_of(search: DeclaredPipeline) -> tuple[Embed | None, str | None]:

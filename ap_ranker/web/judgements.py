@@ -39,6 +39,9 @@ MOST_WORDS = 5
 IS_LOOKING = (judgements.c.comment != "", ~judgements.c.helped)
 """The conditions that a visitor wrote what they were looking for, as the page asks where an answer did not help."""
 
+_BALANCE = func.sum(case((judgements.c.helped, 1), else_=-1))
+"""How many more judgements say that an answer helped than that it did not."""
+
 
 class QuotaError(Exception):
     """This network has used its quota of today."""
@@ -151,25 +154,28 @@ class Judgements:
         with self.database.reading() as connection:
             return list(connection.scalars(query))
 
-    def votes(self, most: int | None = None, *, undecided: bool = False) -> list[Votes]:
-        """The questions and answers that were judged, those of most networks first, then the latest.
+    def votes(self, most: int | None = None) -> list[Votes]:
+        """The questions and answers that were judged, those of most networks first, then the latest."""
+        return self._votes([], most)
 
-        `undecided` leaves out those that the owner has accepted or rejected.
+    def undecided(self, most: int, *, helped: bool) -> list[Votes]:
+        """As `votes`, of those that the owner has neither accepted nor rejected.
+
+        They are those whose answer `helped` more often than not, or those of which that cannot be said.
         """
-        if not undecided:
-            return self._votes([], most)
         same_question = decisions.c.question_key == judgements.c.question_key
         same_answer = decisions.c.answer_key == judgements.c.answer_key
         is_decided = select(decisions.c.time).where(same_question, same_answer).exists()
-        return self._votes([~is_decided], most)
+        return self._votes([~is_decided], most, having=_BALANCE > 0 if helped else _BALANCE <= 0)
 
     def unhelpful(self, most: int | None = None) -> list[Votes]:
         """The judgements of answers that did not help, to questions for which that was said more often than not."""
-        balance = func.sum(case((judgements.c.helped, 1), else_=-1))
-        open_ = select(judgements.c.question_key).group_by(judgements.c.question_key).having(balance < 0)
+        open_ = select(judgements.c.question_key).group_by(judgements.c.question_key).having(_BALANCE < 0)
         return self._votes([judgements.c.question_key.in_(open_), ~judgements.c.helped], most)
 
-    def _votes(self, conditions: Sequence[ColumnElement[bool]], most: int | None) -> list[Votes]:
+    def _votes(
+        self, conditions: Sequence[ColumnElement[bool]], most: int | None, *, having: ColumnElement[bool] | None = None
+    ) -> list[Votes]:
         helped = func.sum(case((judgements.c.helped, 1), else_=0))
         networks = func.count(judgements.c.network.distinct()).label("networks")
         latest = func.max(judgements.c.time).label("time")
@@ -190,6 +196,8 @@ class Judgements:
             .order_by(networks.desc(), latest.desc(), func.max(judgements.c.id).desc())
             .limit(most)
         )
+        if having is not None:
+            query = query.having(having)
         with self.database.reading() as connection:
             return [Votes(**row) for row in connection.execute(query).mappings()]
 
@@ -218,6 +226,16 @@ class Judgements:
                 time = in_utc(row["time"]).isoformat()
                 record = {**row, "label": int(row["helped"]), "time": time}
                 yield {name: record[name] for name in COLUMNS}
+
+
+def unhelpful_answers(connection: Connection, question_keys: Collection[str]) -> dict[str, set[str]]:
+    """Key of each of these questions -> the keys of the answers to it that helped no more often than not."""
+    keys = [judgements.c.question_key, judgements.c.answer_key]
+    query = select(*keys).where(keys[0].in_(question_keys)).group_by(*keys).having(_BALANCE <= 0)
+    unhelpful: dict[str, set[str]] = {key: set() for key in question_keys}
+    for question, answer in connection.execute(query):
+        unhelpful[question].add(answer)
+    return unhelpful
 
 
 def _is_counting(network: str) -> tuple[ColumnElement[bool], ...]:

@@ -44,6 +44,18 @@ def clean_question(text: str) -> str:
     return " ".join(printable.split())[:LONGEST].rstrip()
 
 
+def asked_questions(database: Database, most: int) -> list[str]:
+    """The different questions of the log, those asked most often and latest first."""
+    query = (
+        select(func.max(questions.c.question))
+        .group_by(questions.c.question_key)
+        .order_by(func.count().desc(), func.max(questions.c.id).desc())
+        .limit(most)
+    )
+    with database.reading() as connection:
+        return list(connection.scalars(query))
+
+
 def unanswered_questions(database: Database, most: int) -> list[tuple[str, int]]:
     """The questions without an answer, those asked most often and latest first, each with how often it was asked.
 

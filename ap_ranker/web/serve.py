@@ -81,6 +81,7 @@ def serve(
             logged=log_questions,
             keep_days=keep_days,
             wordings=ready.wordings,
+            limits=ready.limits,
         )
         owned = owner_key is not None or bool(owners_keys(website))
         app = build_app(

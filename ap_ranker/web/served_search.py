@@ -11,7 +11,7 @@ from pathlib import Path
 from ap_ranker.errors import InputError
 from ap_ranker.kept_results import Latest
 from ap_ranker.ranking.rule import Basis
-from ap_ranker.search.declared_pipeline import CHANGED, DeclaredPipeline
+from ap_ranker.search.declared_pipeline import CHANGED, DeclaredPipeline, Limits
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +38,30 @@ class ServedSearch:
     recommended: str = "unknown"  # by its training, "yes" or "no"; unknown of an untrained or an older one
     basis: str = str(Basis.NOTHING)  # of its decisions, as `Basis` names it: a calibration, a prior, nothing
     aged: str = "no"  # or "yes": many entries are new since it was calibrated
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a search promises, and what it has learnt from."""
+
+    precision: float | None = None  # target share of right answers among those that it asserts; `None`: no promise
+    calibrated_on: int = 0  # number of questions or wordings; 0 if none or unknown
+    trained_on: int = 0  # number of pairs of a question and an answer
+
+
+def promise_of(search: DeclaredPipeline, limits: Limits) -> Promise:
+    """The promise of a search with these limits; InputError if its checkpoint cannot be loaded."""
+    ranker = search.ranker()
+    if ranker is None:
+        return Promise()
+    loaded = ranker.loaded()
+    calibration = loaded.decider(fuse_scores=ranker.fuse_scores).served
+    pairs = 0 if loaded.config is None else loaded.config.training.get("pairs")
+    return Promise(
+        search.target_precision(limits),
+        calibrated_on=0 if calibration is None else calibration.questions or 0,
+        trained_on=pairs if isinstance(pairs, int) else 0,
+    )
 
 
 class ServedNow:

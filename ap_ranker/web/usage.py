@@ -23,6 +23,9 @@ from ap_ranker.web.visitors import DAY
 WEEK = 7
 """Number of days of a period without a first or a last one."""
 
+WEEKS = 12
+"""Number of weeks that `weeks_of` counts: a season, and few enough for a small plot."""
+
 MOST_DAYS = 366
 """Number of days of the longest period."""
 
@@ -195,6 +198,42 @@ def _counts(connection: Connection, period: Period) -> dict[str, Any]:
     shares["helped"] = _share(counts["helped"], n_judged)
     counts["shares"] = shares
     return counts
+
+
+def weeks_of(database: Database, last: date | None = None) -> list[dict[str, Any]]:
+    """The `WEEKS` weeks that end with a day, today unless it is named, the oldest first.
+
+    Of each: its `first` and `last` day; how many `questions` were asked, and how many of these were `answered`; how
+    many judgements there were of what such a question got (`judged`), and how many of these that it `helped`. If
+    questions are not logged, nobody knows what got an answer, and all judgements count.
+    """
+    weeks = []
+    end = Period.of(last=last).last
+    with database.reading() as connection:
+        is_logged = connection.scalar(select(questions.c.id).limit(1)) is not None
+        for number in reversed(range(WEEKS)):
+            last_day = end - timedelta(WEEK * number)
+            weeks.append(_week(connection, Period.of(last=last_day), is_logged=is_logged))
+    return weeks
+
+
+def _week(connection: Connection, week: Period, *, is_logged: bool) -> dict[str, Any]:
+    counts = _counts(connection, week)
+    votes = select(func.count(), func.sum(case((judgements.c.helped, 1), else_=0)))
+    votes = votes.where(week.has(judgements.c.time))
+    if is_logged:
+        same_question = questions.c.question_key == judgements.c.question_key
+        has_answer = questions.c.outcome == Outcome.ANSWER.value
+        votes = votes.where(select(questions.c.id).where(same_question, has_answer).exists())
+    judged, helped = connection.execute(votes).one()
+    return {
+        "first": week.first,
+        "last": week.last,
+        "questions": counts["questions"],
+        "answered": counts[Outcome.ANSWER.value],
+        "judged": judged,
+        "helped": helped or 0,
+    }
 
 
 def _share(count: int, total: int) -> float | None:

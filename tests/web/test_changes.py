@@ -215,7 +215,8 @@ from ap_ranker.text.reading import normalized
 from ap_ranker.data.rows import stripped
 from ap_ranker.web.changes import Action, owners_changes
 from ap_ranker.web.database import open_database
-from ap_ranker.web.owner.service import ConflictError, OwnerService
+from ap_ranker.web.owner.current_entries import ConflictError
+from ap_ranker.web.owner.service import OwnerService
 
 place, faq, name = sys.argv[1:]
 documents = WatchedFolder(Path(faq), overlay=owners_changes(place))

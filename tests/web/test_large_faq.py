@@ -16,6 +16,7 @@ from ap_ranker.text.reading import normalized
 from ap_ranker.web import changes as changes_module
 from ap_ranker.web.changes import Action
 from ap_ranker.web.database import open_database
+from ap_ranker.web.owner import current_entries as current_module
 from ap_ranker.web.owner import service as service_module
 from ap_ranker.web.owner.service import OwnerService
 
@@ -36,7 +37,7 @@ def test_an_owners_change_costs_no_look_at_all_entries(tmp_path: Path, monkeypat
     assert entries["count"] == 500
     hashed.clear()
     normalized_texts: list[str] = []
-    for module in (changes_module, service_module):
+    for module in (changes_module, service_module, current_module):
         monkeypatch.setattr(module, "normalized", lambda text: normalized_texts.append(text) or normalized(text))
     for number in range(5):
         shown = owner_service.entries(f"thing {number}")["entries"][0]

@@ -608,7 +608,7 @@ def test_a_visitors_sentence_is_accepted_and_taken_back(client: TestClient, plac
     assert (entry["key"], entry["wordings"]) == (row["key"], []), "before, it is nobody's wording"
     assert not answers(owner, SENTENCE)
 
-    assert post(owner, "decide", **decision(row, "accepted")) == {"state": "accepted"}
+    assert post(owner, "decide", **decision(row, "accepted"))["state"] == "accepted"
 
     assert post(owner, "feedback") == []
     [made] = post(owner, "history")

@@ -21,20 +21,34 @@ from ap_ranker.errors import InputError
 from ap_ranker.files import html_text
 from ap_ranker.web.changes import Action
 from ap_ranker.web.limits import Failure, bearer_key, failing_as
-from ap_ranker.web.owner.service import ConflictError, OwnerService
+from ap_ranker.web.owner.current_entries import ConflictError
+from ap_ranker.web.owner.decisions import Judged
+from ap_ranker.web.owner.service import OwnerService
 from ap_ranker.web.owner.sessions import COOKIE, Sessions, require_own_site
 from ap_ranker.web.owner.texts import TEXTS
 from ap_ranker.web.page.files import PageFile
 from ap_ranker.web.search_routes import SEEN
 from ap_ranker.web.served_search import ServedSearch
-from ap_ranker.web.usage import Period, usage_of, usage_table
+from ap_ranker.web.usage import Period, usage_of, usage_table, weeks_of
 from ap_ranker.web.work import WorkThreads
 
 PAGE = "/owner"
 LOGIN = "/owner/login"
 LOGOUT = "/owner/logout"
 FORMS = (LOGIN, LOGOUT)  # these take a form, not JSON
-SCRIPTS = ("owner.js", "usage.js", "basics.js", "texts.js")
+SCRIPTS = (
+    "owner.js",
+    "actions.js",
+    "basics.js",
+    "entries.js",
+    "gaps.js",
+    "quality.js",
+    "sections.js",
+    "sentences.js",
+    "texts.js",
+    "usage.js",
+    "wordings.js",
+)
 TABLE = "/owner/usage.csv"
 
 
@@ -48,12 +62,13 @@ def _assets() -> dict[str, str]:
 
 
 ASSETS = _assets()
-SHOWN = ("server", "usage", "gaps", "feedback", "comments", "entries", "history")
-CHANGED = ("change", "decide", "undo", "delete_question", "delete_comment")
-API = tuple(f"/owner/api/{name}" for name in (*SHOWN, *CHANGED))
+SHOWN = ("server", "overview", "usage", "quality", "new", "gaps", "feedback", "comments", "entries", "history")
+TRIED = ("choices", "preview")
+CHANGED = ("change", "decide", "reject", "undo", "undo_rejection", "delete_question", "delete_comment")
+API = tuple(f"/owner/api/{name}" for name in (*SHOWN, *TRIED, *CHANGED))
 ROUTES = (PAGE, LOGIN, LOGOUT, TABLE, *ASSETS, *API)
 
-LARGER = {"/owner/api/change": 256 * 1024}
+LARGER = dict.fromkeys(("/owner/api/change", "/owner/api/preview", "/owner/api/choices"), 256 * 1024)
 """Path -> maximum size of a request in bytes, where it is not that of a question."""
 
 _PAGE = files("ap_ranker.web.owner") / "page"
@@ -95,6 +110,52 @@ class EntriesRequest(OwnerRequest):
     skip: Annotated[int, Field(ge=0)] = 0
 
 
+class OverviewRequest(OwnerRequest):
+    """The time of the owner's last visit, as the overview of then has said it; `None` without one."""
+
+    since: Annotated[int, Field(ge=0, lt=2**53)] | None = None
+
+
+class ChoicesRequest(OwnerRequest):
+    """Questions for which an entry is wanted, and the keys of entries that are none to choose."""
+
+    questions: Annotated[tuple[Line, ...], Field(min_length=1, max_length=1000)]
+    left_out: Annotated[tuple[Key, ...], Field(max_length=1000)] = ()
+
+
+class PreviewRequest(OwnerRequest):
+    """Wordings of an entry, as the owner has seen it, that are to be tried before they are saved."""
+
+    entry: Key
+    version: Key = ""
+    wordings: Annotated[tuple[Line, ...], Field(min_length=1, max_length=1000)]
+
+
+class SentenceKeys(OwnerRequest):
+    """What names a visitor's sentence about an answer."""
+
+    question_key: Key
+    answer_key: Key
+
+
+class RejectedSentence(SentenceKeys):
+    """A sentence as the owner has seen it."""
+
+    wording: Line
+
+
+class RejectionRequest(OwnerRequest):
+    """The sentences to reject, all together."""
+
+    sentences: Annotated[tuple[RejectedSentence, ...], Field(min_length=1, max_length=1000)]
+
+
+class UndoneRejectionRequest(OwnerRequest):
+    """The rejected sentences that are again to be decided about."""
+
+    sentences: Annotated[tuple[SentenceKeys, ...], Field(min_length=1, max_length=1000)]
+
+
 class UndoRequest(OwnerRequest):
     """The id of the change to undo."""
 
@@ -113,14 +174,12 @@ class DeletedCommentRequest(OwnerRequest):
     id: int = Field(ge=0, lt=2**31)
 
 
-class DecisionRequest(OwnerRequest):
-    """What becomes of a visitor's sentence, which the keys of its judgements name."""
+class DecisionRequest(RejectedSentence):
+    """What becomes of a visitor's sentence."""
 
     state: Literal["accepted", "rejected"]
-    question_key: Key
-    answer_key: Key
-    wording: Line  # the sentence as the owner has seen it
     entry: Key = ""  # whose wording it becomes
+    version: Key = ""  # of that entry, as the owner has seen it; empty of a program that accepts any
 
 
 class ChangeRequest(OwnerRequest):
@@ -162,6 +221,7 @@ class OwnersPage:
             content = (_PAGE / path.removeprefix("/owner/")).read_bytes()
             app.add_route(path, PageFile(content, media_type).send)
         self._add_what_is_shown(app, served)
+        self._add_what_is_tried(app)
         self._add_what_is_changed(app)
         return ROUTES
 
@@ -175,6 +235,19 @@ class OwnersPage:
         @self._post(app, "usage", PeriodRequest)
         def usage(request: PeriodRequest, _: str) -> dict[str, Any]:
             return usage_of(service.database, request.period)
+
+        @self._post(app, "overview", OverviewRequest)
+        def overview(request: OverviewRequest, _: str) -> dict[str, Any]:
+            return service.overview(request.since)
+
+        @self._post(app, "quality", OwnerRequest)
+        def quality(*_: Any) -> dict[str, Any]:
+            promise = None if served() is None else service.promise()  # before, its checkpoint is still being read
+            return {"promise": promise, "weeks": weeks_of(service.database)}
+
+        @self._post(app, "new", OwnerRequest)
+        def new(*_: Any) -> list[dict[str, Any]]:
+            return service.new_questions()
 
         @self._post(app, "gaps", OwnerRequest)
         def gaps(*_: Any) -> dict[str, Any]:
@@ -196,6 +269,18 @@ class OwnersPage:
         def history(*_: Any) -> list[dict[str, Any]]:
             return service.history()
 
+    def _add_what_is_tried(self, app: FastAPI) -> None:
+        service = self._service
+
+        @self._post(app, "choices", ChoicesRequest)
+        def choices(request: ChoicesRequest, _: str) -> dict[str, Any]:
+            return service.choices(request.questions, request.left_out)
+
+        @self._post(app, "preview", PreviewRequest)
+        def preview(request: PreviewRequest, _: str) -> dict[str, Any]:
+            wordings = tuple(dict.fromkeys(request.wordings))
+            return service.preview(request.entry, wordings, request.version)
+
     def _add_what_is_changed(self, app: FastAPI) -> None:
         service = self._service
 
@@ -206,6 +291,15 @@ class OwnersPage:
         @self._post(app, "decide", DecisionRequest)
         def decide(request: DecisionRequest, owner: str) -> dict[str, str]:
             return service.decide(**dict(request), owner=owner)
+
+        @self._post(app, "reject", RejectionRequest)
+        def reject(request: RejectionRequest, owner: str) -> dict[str, int]:
+            sentences = [Judged(**dict(sentence)) for sentence in request.sentences]
+            return {"rejected": service.reject(sentences, owner)}
+
+        @self._post(app, "undo_rejection", UndoneRejectionRequest)
+        def undo_rejection(request: UndoneRejectionRequest, _: str) -> dict[str, int]:
+            return {"undone": service.take_back([dict(sentence) for sentence in request.sentences])}
 
         @self._post(app, "undo", UndoRequest)
         def undo(request: UndoRequest, owner: str) -> dict[str, Any]:

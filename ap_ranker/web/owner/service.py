@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from dataclasses import asdict
+from functools import partial
+from heapq import merge
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, insert, select
+from sqlalchemy import ColumnElement, Connection, delete, select
 
 from ap_ranker.data.faq import Match
 from ap_ranker.documents.watched_folder import WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
 from ap_ranker.kept_results import Latest
-from ap_ranker.search.declared_pipeline import DeclaredPipeline
-from ap_ranker.text.reading import normalized, question_key
+from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limits
+from ap_ranker.text.reading import normalized
 from ap_ranker.web.changes import (
     Action,
     Change,
@@ -30,17 +30,29 @@ from ap_ranker.web.changes import (
     insert_change,
     read_changes,
 )
-from ap_ranker.web.database import Database, decisions, judgements, now, storable
+from ap_ranker.web.database import Database, decisions, judgements, now
 from ap_ranker.web.gaps import BackgroundGroups, GapFinder, find_unanswered, open_questions, pause
 from ap_ranker.web.grouping import Gap
-from ap_ranker.web.judgements import Judgements, Votes, key_of_answer
+from ap_ranker.web.judgements import Judgements, Votes, key_of_question, unhelpful_answers
+from ap_ranker.web.new_questions import new_questions
+from ap_ranker.web.owner.current_entries import (
+    ConflictError,
+    CurrentEntries,
+    EntryFacts,
+    entry_as_json,
+    entry_of_key,
+    is_among,
+    title_of,
+)
+from ap_ranker.web.owner.decisions import GONE, Decisions, Judged, require_helpful
+from ap_ranker.web.owner.overview import happened_since, next_step
+from ap_ranker.web.owner.wording_preview import WordingPreview
 from ap_ranker.web.question_log import clean_question
+from ap_ranker.web.served_search import promise_of
 from ap_ranker.web.traces import delete_sentence
-from haystack_integrations.common.ap_ranker.entries import to_document
+from ap_ranker.web.visitors import DAY
 
 logger = logging.getLogger(__name__)
-
-GONE = "This sentence is not there any more. Load the page again."
 
 SHOWN = 50
 """Maximum number of groups, judgements and changes that are shown at once."""
@@ -48,78 +60,8 @@ SHOWN = 50
 ENTRIES = 12
 """Number of entries on a page of them."""
 
-
-class ConflictError(Exception):
-    """A request does not fit things as they are now."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Facts:
-    """What is computed of an entry once, when it is first needed, however often others change."""
-
-    keyed: KeyedEntry
-    match: Match
-
-    @cached_property
-    def id(self) -> str:
-        """The id of its document."""
-        return to_document(self.keyed.entry, self.match).id
-
-    @cached_property
-    def answer_key(self) -> str:
-        """The hash of the text that is matched."""
-        return key_of_answer(self.keyed.entry.text(self.match))
-
-    @cached_property
-    def question_keys(self) -> frozenset[str]:
-        """The keys of all questions that it knows."""
-        return frozenset(map(question_key, self.keyed.entry.questions))
-
-    @cached_property
-    def text(self) -> str:
-        """All its texts, normalized."""
-        entry = self.keyed.entry
-        return normalized(" ".join((entry.text(Match.both), *entry.wordings)))
-
-
-@dataclass(frozen=True, eq=False)
-class _CurrentEntries:
-    """The entries as they are now, by what judgements and groups of questions name them by.
-
-    Each of these dictionaries is computed when it is first needed.
-    """
-
-    facts: list[_Facts]
-
-    @cached_property
-    def by_id(self) -> dict[str, KeyedEntry]:
-        """The id of the document -> the entry."""
-        return {facts.id: facts.keyed for facts in self.facts}
-
-    @cached_property
-    def by_answer(self) -> dict[str, KeyedEntry]:
-        """The hash of the text that is matched -> the entry."""
-        return {facts.answer_key: facts.keyed for facts in self.facts}
-
-    @cached_property
-    def by_question(self) -> dict[str, KeyedEntry]:
-        """Each question that one entry alone has -> the entry."""
-        counts = Counter(facts.keyed.entry.question for facts in self.facts)
-        by_question = {}
-        for facts in self.facts:
-            question = facts.keyed.entry.question
-            if question and counts[question] == 1:
-                by_question[question] = facts.keyed
-        return by_question
-
-    @cached_property
-    def question_keys(self) -> set[str]:
-        """The keys of all questions that entries know."""
-        return _question_keys(self.facts)
-
-    def judged(self, answer_key: str, stored_question: str) -> KeyedEntry | None:
-        """The entry that a judgement is about, if it is still there."""
-        return self.by_answer.get(answer_key) or self.by_question.get(stored_question)
+NEW_DAYS = 28
+"""Number of days for which a question that nobody has asked before is a new one."""
 
 
 class OwnerService:
@@ -135,18 +77,23 @@ class OwnerService:
         logged: bool = False,  # whether questions are
         keep_days: int = 0,  # until what visitors left is deleted; 0: it stays
         wordings: Sequence[Path] = (),
+        limits: Limits = NO_LIMITS,
     ) -> None:
         self.database = database
+        self._search = search
+        self._limits = limits
         self._documents = documents
         self._match = match
         self._about = {"logged": logged, "keep_days": keep_days, "editable": documents is not None}
         self._wordings = wordings
         self._judgements = Judgements(database)
-        self._current: Latest[_CurrentEntries] = Latest()
-        self._facts: dict[int, _Facts] = {}  # by the identity of an entry, which they keep
+        self._current: Latest[CurrentEntries] = Latest()
+        self._facts: dict[int, EntryFacts] = {}  # by the identity of an entry, which they keep
         self._in_file: Latest[FileEntries] = Latest()
         self._finder = GapFinder(search, pause)
         self._groups = BackgroundGroups()
+        self._decisions = Decisions(database, self._facts_in)
+        self._preview = WordingPreview(search, database, match, limits)
 
     def server(self) -> dict[str, Any]:
         """What the page says of the server.
@@ -161,27 +108,98 @@ class OwnerService:
             "more_left_out": max(0, len(left_out) - SHOWN),
         }
 
+    def promise(self) -> dict[str, Any]:
+        """The fields of `promise_of` the search that is served, and how many `wordings` its entries have."""
+        facts_of_entries = self._current_entries().facts
+        n_wordings = sum(len(facts.keyed.entry.wordings) for facts in facts_of_entries)
+        return asdict(promise_of(self._search, self._limits)) | {"wordings": n_wordings}
+
+    def overview(self, since: int | None) -> dict[str, Any]:
+        """What has happened `since` the owner's last visit, or in `NEW_DAYS`, and the most useful thing to do `next`.
+
+        `now` is the time by which to ask the next time.
+        """
+        time = now()
+        begin = time - NEW_DAYS * DAY if since is None else since
+        rows = self.feedback_rows()
+        unhelpful = [row for row in rows if not row["helps"]]
+        helpful = [row for row in rows if row["helps"]]
+        step = next_step(unhelpful, self.gaps()["gaps"], new=self.new_questions(), wordings=helpful)
+        happened = happened_since(self.database, begin)
+        return {"now": time, "since": begin, "happened": happened, "next": None if step is None else asdict(step)}
+
+    def new_questions(self) -> list[dict[str, Any]]:
+        """The questions of `NEW_DAYS` that nobody asked before, most doubt first, without those that an entry knows."""
+        current = self._current_entries()
+        new = new_questions(self.database, since=now() - NEW_DAYS * DAY, most=4 * SHOWN)  # many may be known by now
+        unknown = [question for question in new if not is_among(question.text, current.question_keys)]
+        rows = []
+        for question in unknown[:SHOWN]:
+            keyed = current.by_id.get(question.entry)
+            row = asdict(question) | {"question": question.text, "entry": "" if keyed is None else title_of(keyed)}
+            del row["text"]
+            rows.append(row)
+        return rows
+
+    def choices(self, questions: Sequence[str], left_out: Sequence[str] = ()) -> dict[str, Any]:
+        """The entries that the search finds for the first of these questions, without those that are `left_out`.
+
+        `unhelpful` has the keys of these, and of all entries that visitors say did not help any of the questions.
+        """
+        current = self._current_entries()
+        unhelpful = [*left_out, *self._unhelpful_entries(map(key_of_question, questions), current)]
+        entries = self._preview.choices(questions[0], current, unhelpful)
+        return {"entries": [entry_as_json(keyed) for keyed in entries], "unhelpful": unhelpful}
+
+    def preview(self, entry: str, wordings: Sequence[str], version: str = "") -> dict[str, Any]:
+        """As `WordingPreview.of`, of the entry of a key; ConflictError as `entry_of_key`."""
+        self._require_documents()
+        current = self._current_entries()
+        keyed = entry_of_key(entry, current.by_key.values(), version)
+        return self._preview.of(keyed, wordings, current)
+
+    def _unhelpful_entries(self, question_keys: Iterable[str], current: CurrentEntries) -> list[str]:
+        """The keys of the entries that visitors say did not help any of these questions."""
+        with self.database.reading() as connection:
+            unhelpful = unhelpful_answers(connection, list(question_keys))
+        answer_keys = set().union(*unhelpful.values())
+        return current.keys_with(sorted(answer_keys))
+
     def gaps(self) -> dict[str, Any]:
         """The groups of unanswered questions so far, each with its nearest entry, and whether more come (`grouping`).
 
         Of each question: how often it was `asked`, whether it is `ticked`, and the question of the entry that it is
-        `more_like` than the nearest entry of its group.
+        `more_like` than the nearest entry of its group. `unhelpful` has the keys of the entries that visitors say did
+        not help a question of the group: none of them is its nearest one.
         """
         current = self._current_entries()
         gaps, is_grouping = self._gaps(current)
         if is_grouping:  # they are those of before, and what was deleted since is shown to nobody
             gaps = _only_with(gaps, {question.text for question in find_unanswered(self.database)})
-        return {"grouping": is_grouping, "gaps": [_gap_as_json(gap, current) for gap in gaps]}
+        rows = []
+        for gap in gaps:
+            question_keys = [key_of_question(question.text) for question in gap.questions]
+            rows.append(_gap_as_json(gap, current, unhelpful=self._unhelpful_entries(question_keys, current)))
+        return {"grouping": is_grouping, "gaps": rows}
 
     def feedback_rows(self) -> list[dict[str, Any]]:
         """Visitors' sentences that the owner has not decided about, and the entries that were judged for them.
 
-        Those of most networks come first. `key` is that of the entry; empty if it is not there any more, or if it or
-        another one knows the sentence. `words` are what visitors wrote that they were looking for instead of the entry,
-        the latest first: they are deleted with the question.
+        Those that `helps` says helped come first, and of these those of most networks. `key` and `version` are those of
+        the entry that may know the sentence from now on; empty if it did not help, is not there any more, or if it or
+        another one knows the sentence (`is_known`). What another entry answers by now is left out if it did not help.
+        `words` are what visitors wrote that they were looking for instead of the entry, the latest first: they are
+        deleted with the question.
         """
         current = self._current_entries()
-        rows = [_judgement_as_json(votes, current) for votes in self._judgements.votes(SHOWN, undecided=True)]
+        votes = self._judgements.undecided(SHOWN, helped=True)
+        rows = [_judgement_as_json(one_vote, current, helps=True) for one_vote in votes]
+        for one_vote in self._judgements.undecided(SHOWN, helped=False):
+            unhelpful = self._unhelpful_entries([one_vote.question_key], current)
+            row = _judgement_as_json(one_vote, current, helps=False) | {"unhelpful": unhelpful}
+            knowing = current.that_know(row["question"])
+            if all(keyed.key in unhelpful for keyed in knowing):
+                rows.append(row)
         return self._with_words(rows)
 
     def _with_words(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -208,7 +226,7 @@ class OwnerService:
                     "comment": clean_question(row["comment"]),
                     "question": clean_question(row["question"]),
                     "helped": row["helped"],
-                    "entry": row["stored_question"] if keyed is None else _title(keyed),
+                    "entry": row["stored_question"] if keyed is None else title_of(keyed),
                 }
             )
         return comments
@@ -247,18 +265,19 @@ class OwnerService:
         last = max(0, len(matching) - 1)
         first = min(skip, last) // ENTRIES * ENTRIES
         page = matching[first : first + ENTRIES]
-        return {"count": len(matching), "first": first, "entries": [_entry_as_json(keyed) for keyed in page]}
+        return {"count": len(matching), "first": first, "entries": [entry_as_json(keyed) for keyed in page]}
 
     def history(self) -> list[dict[str, Any]]:
-        """The changes, the latest first; `is_undone` and `is_lapsed` say which of them do not count."""
+        """The changes and rejections, the latest first; `is_undone` and `is_lapsed` say which of them do not count."""
         changes = self._read_changes()
         changed = self._changed(changes)
         without_undoing = [change for change in changes if change.action != Action.undo]
-        history = []
+        made = []
         for change in reversed(without_undoing[-SHOWN:]):
             state = {"is_undone": change.id in changed.undone, "is_lapsed": change.id in changed.lapsed}
-            history.append(asdict(change) | state)
-        return history
+            made.append(asdict(change) | state)
+        rejections = self._decisions.rejections(SHOWN)
+        return list(merge(made, rejections, key=_latest_first))[:SHOWN]
 
     def change(self, action: Action, version: str = "", **fields: Any) -> Change:
         """Keep a change with these `fields`; the search follows within seconds.
@@ -275,10 +294,12 @@ class OwnerService:
                     # The owner may have sent it twice, as after a reply that was lost.
                     raise ConflictError("The FAQ has this entry already. Load the page again.")
             else:
-                keyed = _entry_of_key(fields["entry"], entries)
-                if action in (Action.change_entry, Action.delete_entry) and version != keyed.version:
-                    raise ConflictError("This entry has been changed since. Load the page again.")
+                keyed = entry_of_key(fields["entry"], entries, version)
                 fields["of"] = keyed.entry.question
+            if action == Action.add_wordings:
+                question_keys = map(key_of_question, fields["wordings"])
+                facts_of_entries = self._facts_of(entries)
+                require_helpful(connection, question_keys, key=keyed.key, facts_of_entries=facts_of_entries)
             return self._keep(connection, Change.make(action, **fields), earlier=earlier)
 
     def _keep(self, connection: Connection, change: Change, earlier: Sequence[Change]) -> Change:
@@ -307,35 +328,35 @@ class OwnerService:
         return undoing
 
     def decide(
-        self, state: str, owner: str = "", *, question_key: str, answer_key: str, wording: str, entry: str = ""
+        self,
+        state: str,
+        owner: str = "",
+        *,
+        question_key: str,
+        answer_key: str,
+        wording: str,
+        entry: str = "",
+        version: str = "",
     ) -> dict[str, str]:
-        """Keep that a visitor's sentence is `accepted`, as a wording of an entry, or `rejected`.
+        """Keep that a visitor's sentence is `accepted`, as `Decisions.accept`, or `rejected`, as its `reject`.
 
-        ConflictError is raised if it is decided already, an entry knows it, the judgement is gone, or the entry is.
+        Returns the state and, of what is accepted, the id of the `change` that undoing names.
         """
-        keys = {"question_key": question_key, "answer_key": answer_key}
-        parts = ["decisions"]
-        is_accepted = state == "accepted"
-        if is_accepted:
-            self._require_documents()
-            parts.append("changes")
-        with self.database.writing(*parts) as connection:
-            _require_undecided(connection, keys)
-            decision = {"change": "", "owner": storable(owner), "question": storable(wording)}
-            if is_accepted:
-                change = self._change_that_accepts(connection, wording, key=entry, owner=owner)
-                insert_change(connection, change)
-                decision = {"change": change.id, "owner": "", "question": ""}
-            connection.execute(insert(decisions).values(**keys, **decision, time=now()))
-        return {"state": state}
+        judged = Judged(question_key, answer_key, wording)
+        if state != "accepted":
+            self.reject([judged], owner)
+            return {"state": state}
+        self._require_documents()
+        change = self._decisions.accept(judged, entry, version=version, owner=owner)
+        return {"state": state, "change": change.id}
 
-    def _change_that_accepts(self, connection: Connection, wording: str, key: str, owner: str) -> Change:
-        """What makes a sentence a wording of the entry of this key; ConflictError if it cannot be one."""
-        entries = self._changed(changes_in(connection)).entries
-        question = _entry_of_key(key, entries).entry.question
-        if _is_among(wording, _question_keys(self._facts_of(entries))):
-            raise ConflictError("An entry knows this sentence already. Load the page again.")
-        return Change.make(Action.add_wordings, owner=owner, entry=key, of=question, wordings=(wording,))
+    def reject(self, sentences: Iterable[Judged], owner: str = "") -> int:
+        """As `Decisions.reject`."""
+        return self._decisions.reject(sentences, owner)
+
+    def take_back(self, keys_of_rejected: Iterable[Mapping[str, str]]) -> int:
+        """As `Decisions.take_back`."""
+        return self._decisions.take_back(keys_of_rejected)
 
     def _require_documents(self) -> None:
         if self._documents is None:
@@ -353,22 +374,26 @@ class OwnerService:
         last_read = [] if self._documents is None else self._documents.unchanged
         return self._in_file.get((last_read,), partial(FileEntries, last_read))
 
-    def _current_entries(self) -> _CurrentEntries:
+    def _current_entries(self) -> CurrentEntries:
         """The entries as they are now, laid out anew if the documents or the changes are others."""
         in_file = self._file_entries()
         return self._current.get((in_file, self.database.revision("changes")), partial(self._lay_out, in_file))
 
-    def _lay_out(self, in_file: FileEntries) -> _CurrentEntries:
+    def _lay_out(self, in_file: FileEntries) -> CurrentEntries:
         changed = apply_changes(in_file, self._read_changes())
-        current = _CurrentEntries(self._facts_of(changed.entries))
+        current = CurrentEntries(self._facts_of(changed.entries))
         self._facts = {id(facts.keyed): facts for facts in current.facts}
         return current
 
-    def _facts_of(self, entries: Iterable[KeyedEntry]) -> list[_Facts]:
-        computed = self._facts  # another thread may put another dictionary in its place
-        return [computed.get(id(keyed)) or _Facts(keyed, self._match) for keyed in entries]
+    def _facts_in(self, connection: Connection) -> list[EntryFacts]:
+        """Of the entries with all changes that a transaction sees."""
+        return self._facts_of(self._changed(changes_in(connection)).entries)
 
-    def _gaps(self, current: _CurrentEntries) -> tuple[list[Gap], bool]:
+    def _facts_of(self, entries: Iterable[KeyedEntry]) -> list[EntryFacts]:
+        computed = self._facts  # another thread may put another dictionary in its place
+        return [computed.get(id(keyed)) or EntryFacts(keyed, self._match) for keyed in entries]
+
+    def _gaps(self, current: CurrentEntries) -> tuple[list[Gap], bool]:
         """The first groups so far, and whether more come; they are made again if anything has changed."""
         searched = ([file_version(file) for file in self._wordings], current)
         revisions = [self.database.revision(part) for part in ("questions", "judgements")]
@@ -393,7 +418,11 @@ def _only_with(gaps: Iterable[Gap], texts: Container[str]) -> list[Gap]:
     return remaining_gaps
 
 
-def _gap_as_json(gap: Gap, current: _CurrentEntries) -> dict[str, Any]:
+def _latest_first(row: Mapping[str, Any]) -> int:
+    return -int(row["time"])
+
+
+def _gap_as_json(gap: Gap, current: CurrentEntries, unhelpful: Sequence[str]) -> dict[str, Any]:
     questions = []
     for question in gap.questions:
         questions.append(
@@ -406,75 +435,35 @@ def _gap_as_json(gap: Gap, current: _CurrentEntries) -> dict[str, Any]:
         )
     first = gap.first
     nearest = current.by_id.get(first.entry) or current.by_question.get(first.nearest)  # the search may be behind
+    if nearest is not None and nearest.key in unhelpful:  # as a visitor has said meanwhile
+        nearest = None
     return {
         "questions": questions,
         "asked": gap.asked,
         "is_near": gap.is_near,
         "nearest": first.nearest,
         "score": first.score,
-        "nearest_entry": None if nearest is None else _entry_as_json(nearest),
+        "nearest_entry": None if nearest is None else entry_as_json(nearest),
+        "unhelpful": unhelpful,
     }
 
 
-def _judgement_as_json(votes: Votes, current: _CurrentEntries) -> dict[str, Any]:
+def _judgement_as_json(votes: Votes, current: CurrentEntries, *, helps: bool) -> dict[str, Any]:
     keyed = current.judged(votes.answer_key, votes.stored_question)
     sentence = clean_question(votes.question)
-    key = ""
-    if keyed is not None and not _is_among(sentence, current.question_keys):
-        key = keyed.key
+    is_known = is_among(sentence, current.question_keys)
+    is_offered = helps and keyed is not None and not is_known
     return {
         "question_key": votes.question_key,
         "answer_key": votes.answer_key,
+        "helps": helps,
         "helped": votes.helped,
         "did_not_help": votes.did_not_help,
         "networks": votes.networks,
         "question": sentence,
-        "entry": votes.stored_question if keyed is None else _title(keyed),
-        "key": key,
+        "entry": votes.stored_question if keyed is None else title_of(keyed),
+        "key": keyed.key if keyed is not None and is_offered else "",
+        "is_known": is_known,
+        "unhelpful": [],
+        "judged_entry": None if keyed is None else entry_as_json(keyed),
     }
-
-
-def _entry_as_json(keyed: KeyedEntry) -> dict[str, Any]:
-    return {
-        "key": keyed.key,
-        "version": keyed.version,
-        "title": keyed.entry.title,
-        "question": keyed.entry.question,
-        "answer": keyed.entry.answer,
-        "wordings": keyed.entry.wordings,
-    }
-
-
-def _title(keyed: KeyedEntry) -> str:
-    """What an entry is shown as where one line must do."""
-    return keyed.entry.question or keyed.entry.title
-
-
-def _require_undecided(connection: Connection, keys: Mapping[str, str]) -> None:
-    """ConflictError if the owner has decided about a judgement, or if it is gone."""
-    decided = connection.scalar(select(decisions.c.time).filter_by(**keys).limit(1))
-    if decided is not None:
-        raise ConflictError("This sentence is decided already. Load the page again.")
-    judged = connection.scalar(select(judgements.c.id).filter_by(**keys).limit(1))
-    if judged is None:
-        raise ConflictError(GONE)
-
-
-def _entry_of_key(key: str, entries: Iterable[KeyedEntry]) -> KeyedEntry:
-    """The entry that a change names; ConflictError if it is not there."""
-    for keyed in entries:
-        if keyed.key == key:
-            return keyed
-    raise ConflictError("This entry is not in the FAQ any more. Load the page again.")
-
-
-def _question_keys(facts_of_entries: Iterable[_Facts]) -> set[str]:
-    """The keys of all questions that entries know, and that of a sentence without words."""
-    keys = {""}
-    for facts in facts_of_entries:
-        keys |= facts.question_keys
-    return keys
-
-
-def _is_among(sentence: str, question_keys: set[str]) -> bool:
-    return question_key(sentence) in question_keys

@@ -187,6 +187,14 @@ class BM25SDocumentStore(StoredDocuments):
         self._shared = shared
         self.index = shared.index
 
+    def twin(self) -> Self:
+        """Another store with the same documents in memory: what is written into one does not change the other."""
+        with self._transaction() as documents:
+            twin = type(self)(**{name: getattr(self, name) for name in PARAMETERS})
+            twin._shared.documents = documents.copy()
+            twin._shared.source = self._shared.source
+        return twin
+
     def to_dict(self) -> dict[str, Any]:
         """The store as basic types, without its documents."""
         return default_to_dict(self, **{name: getattr(self, name) for name in PARAMETERS}, index=self.index)

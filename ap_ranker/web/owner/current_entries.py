@@ -1,0 +1,164 @@
+"""The entries of a FAQ as they are now, with what the owner's page asks of them again and again."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ap_ranker.data.faq import Match
+from ap_ranker.text.reading import normalized, question_key
+from ap_ranker.web.changes import KeyedEntry
+from ap_ranker.web.judgements import key_of_answer
+from haystack_integrations.common.ap_ranker.entries import to_document
+
+
+class ConflictError(Exception):
+    """A request does not fit things as they are now."""
+
+
+@dataclass(frozen=True, eq=False)
+class EntryFacts:
+    """What is computed of an entry once, when it is first needed, however often others change."""
+
+    keyed: KeyedEntry
+    match: Match
+
+    @cached_property
+    def id(self) -> str:
+        """The id of its document."""
+        return to_document(self.keyed.entry, self.match).id
+
+    @cached_property
+    def answer_key(self) -> str:
+        """The hash of the text that is matched."""
+        return key_of_answer(self.keyed.entry.text(self.match))
+
+    @cached_property
+    def question_keys(self) -> frozenset[str]:
+        """The keys of all questions that it knows."""
+        return frozenset(map(question_key, self.keyed.entry.questions))
+
+    @cached_property
+    def text(self) -> str:
+        """All its texts, normalized."""
+        entry = self.keyed.entry
+        return normalized(" ".join((entry.text(Match.both), *entry.wordings)))
+
+
+@dataclass(frozen=True, eq=False)
+class CurrentEntries:
+    """The entries as they are now, by what judgements and groups of questions name them by.
+
+    Each of these dictionaries is computed when it is first needed.
+    """
+
+    facts: list[EntryFacts]
+
+    @cached_property
+    def by_id(self) -> dict[str, KeyedEntry]:
+        """The id of the document -> the entry."""
+        return {facts.id: facts.keyed for facts in self.facts}
+
+    @cached_property
+    def by_answer(self) -> dict[str, KeyedEntry]:
+        """The hash of the text that is matched -> the entry."""
+        return {facts.answer_key: facts.keyed for facts in self.facts}
+
+    @cached_property
+    def by_question(self) -> dict[str, KeyedEntry]:
+        """Each question that one entry alone has -> the entry."""
+        counts = Counter(facts.keyed.entry.question for facts in self.facts)
+        by_question = {}
+        for facts in self.facts:
+            question = facts.keyed.entry.question
+            if question and counts[question] == 1:
+                by_question[question] = facts.keyed
+        return by_question
+
+    @cached_property
+    def question_keys(self) -> set[str]:
+        """The keys of all questions that entries know."""
+        return question_keys_of(self.facts)
+
+    @cached_property
+    def by_key(self) -> dict[str, KeyedEntry]:
+        """The key that changes name it by -> the entry."""
+        return {facts.keyed.key: facts.keyed for facts in self.facts}
+
+    @cached_property
+    def keys_by_answer(self) -> dict[str, list[str]]:
+        """The hash of the text that is matched -> the keys of all entries with this text."""
+        keys: defaultdict[str, list[str]] = defaultdict(list)
+        for facts in self.facts:
+            keys[facts.answer_key].append(facts.keyed.key)
+        return dict(keys)
+
+    def keys_with(self, answer_keys: Iterable[str]) -> list[str]:
+        """The keys of the entries with one of these texts, by its hash."""
+        keys: list[str] = []
+        for answer_key in answer_keys:
+            keys += self.keys_by_answer.get(answer_key, [])
+        return keys
+
+    @cached_property
+    def by_question_key(self) -> dict[str, list[KeyedEntry]]:
+        """The key of each question that entries know -> these entries."""
+        by_question_key: defaultdict[str, list[KeyedEntry]] = defaultdict(list)
+        for facts in self.facts:
+            for key in facts.question_keys:
+                by_question_key[key].append(facts.keyed)
+        return dict(by_question_key)
+
+    def that_know(self, sentence: str) -> list[KeyedEntry]:
+        """The entries that know a question word for word."""
+        return self.by_question_key.get(question_key(sentence), [])
+
+    def judged(self, answer_key: str, stored_question: str) -> KeyedEntry | None:
+        """The entry that a judgement is about, if it is still there."""
+        return self.by_answer.get(answer_key) or self.by_question.get(stored_question)
+
+
+def entry_as_json(keyed: KeyedEntry) -> dict[str, Any]:
+    """An entry as the page shows and names it."""
+    return {
+        "key": keyed.key,
+        "version": keyed.version,
+        "title": keyed.entry.title,
+        "question": keyed.entry.question,
+        "answer": keyed.entry.answer,
+        "wordings": keyed.entry.wordings,
+    }
+
+
+def title_of(keyed: KeyedEntry) -> str:
+    """What an entry is shown as where one line must do."""
+    return keyed.entry.question or keyed.entry.title
+
+
+def question_keys_of(facts_of_entries: Iterable[EntryFacts]) -> set[str]:
+    """The keys of all questions that entries know, and that of a sentence without words."""
+    keys = {""}
+    for facts in facts_of_entries:
+        keys |= facts.question_keys
+    return keys
+
+
+def is_among(sentence: str, question_keys: Collection[str]) -> bool:
+    """Whether a sentence has one of these keys."""
+    return question_key(sentence) in question_keys
+
+
+def entry_of_key(key: str, entries: Iterable[KeyedEntry], version: str = "") -> KeyedEntry:
+    """The entry that a change names; ConflictError if it is not there, or not in the `version` that the owner has seen.
+
+    Without a version, any will do.
+    """
+    for keyed in entries:
+        if keyed.key == key:
+            if version and version != keyed.version:
+                raise ConflictError("This entry has been changed since. Load the page again.")
+            return keyed
+    raise ConflictError("This entry is not in the FAQ any more. Load the page again.")

@@ -1,0 +1,160 @@
+"""What the owner decides about visitors' sentences: whether they are wordings of an entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, and_, delete, func, insert, or_, select
+
+from ap_ranker.web.changes import Action, Change, insert_change
+from ap_ranker.web.database import Database, decisions, judgements, now, storable
+from ap_ranker.web.judgements import key_of_question, unhelpful_answers
+from ap_ranker.web.owner.current_entries import (
+    ConflictError,
+    EntryFacts,
+    entry_of_key,
+    is_among,
+    question_keys_of,
+)
+from ap_ranker.web.question_log import clean_question
+
+GONE = "This sentence is not there any more. Load the page again."
+
+REJECTION = "reject wordings"
+"""The name of a rejection in the history, beside those of changes."""
+
+
+_IS_REJECTION = decisions.c.change == ""
+"""The condition that a sentence was rejected: what accepts one is a change."""
+
+
+class Judged(NamedTuple):
+    """What names a visitor's sentence about an answer, and the sentence as the owner has seen it."""
+
+    question_key: str
+    answer_key: str
+    wording: str
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """The two keys, by the names of their columns."""
+        return {"question_key": self.question_key, "answer_key": self.answer_key}
+
+
+class Decisions:
+    """The decisions in a database. `entries_in` gives the facts of all entries as a transaction sees them."""
+
+    def __init__(self, database: Database, entries_in: Callable[[Connection], Sequence[EntryFacts]]) -> None:
+        self._database = database
+        self._entries_in = entries_in
+
+    def accept(self, judged: Judged, entry: str, *, version: str = "", owner: str = "") -> Change:
+        """Make a sentence a wording of the entry of this key, as `entry_of_key` finds it.
+
+        ConflictError is raised if it is decided already, an entry knows it, its judgement or the entry is gone, or
+        visitors say that this entry did not help.
+        """
+        with self._database.writing("changes", "decisions") as connection:
+            _require_undecided(connection, judged)
+            facts_of_entries = self._entries_in(connection)
+            keyed = entry_of_key(entry, [facts.keyed for facts in facts_of_entries], version)
+            require_helpful(connection, [judged.question_key], key=entry, facts_of_entries=facts_of_entries)
+            if is_among(judged.wording, question_keys_of(facts_of_entries)):
+                raise ConflictError("An entry knows this sentence already. Load the page again.")
+            change = Change.make(
+                Action.add_wordings, owner=owner, entry=entry, of=keyed.entry.question, wordings=(judged.wording,)
+            )
+            insert_change(connection, change)
+            # What was accepted, and by whom, is in the change.
+            decision = {"change": change.id, "owner": "", "question": "", "time": now()}
+            connection.execute(insert(decisions).values(**judged.keys, **decision))
+        return change
+
+    def reject(self, sentences: Iterable[Judged], owner: str = "") -> int:
+        """Reject sentences, and return how many; those that are decided already, or gone, are left as they are.
+
+        ConflictError is raised if all of them are.
+        """
+        n_rejected = 0
+        conflict: ConflictError | None = None
+        with self._database.writing("decisions") as connection:
+            for judged in sentences:
+                try:
+                    _require_undecided(connection, judged)
+                except ConflictError as error:
+                    conflict = error
+                    continue
+                decision = {"change": "", "owner": storable(owner), "question": storable(judged.wording), "time": now()}
+                connection.execute(insert(decisions).values(**judged.keys, **decision))
+                n_rejected += 1
+        if conflict and not n_rejected:
+            raise conflict
+        return n_rejected
+
+    def take_back(self, keys_of_rejected: Iterable[Mapping[str, str]]) -> int:
+        """Undo rejections, by the two keys of each, and return how many; ConflictError if none of them is there."""
+        conditions = []
+        for keys in keys_of_rejected:
+            same_question = decisions.c.question_key == keys["question_key"]
+            same_answer = decisions.c.answer_key == keys["answer_key"]
+            conditions.append(and_(same_question, same_answer))
+        with self._database.writing("decisions") as connection:
+            deletion = delete(decisions).where(_IS_REJECTION, or_(*conditions))
+            n_deleted = connection.execute(deletion).rowcount
+            if not n_deleted:
+                raise ConflictError("This is undone already. Load the page again.")
+            self._database.note_deletion(connection)
+        return n_deleted
+
+    def rejections(self, most: int) -> list[dict[str, Any]]:
+        """The latest rejections, as the history shows them beside changes; with the keys by which to take one back."""
+        same_question = judgements.c.question_key == decisions.c.question_key
+        same_answer = judgements.c.answer_key == decisions.c.answer_key
+        judged = select(func.min(judgements.c.stored_question)).where(same_question, same_answer).scalar_subquery()
+        latest = select(decisions, judged.label("stored_question")).where(_IS_REJECTION)
+        with self._database.reading() as connection:
+            rows = connection.execute(latest.order_by(decisions.c.time.desc()).limit(most)).mappings().all()
+        rejections = []
+        for row in rows:
+            rejections.append(
+                {
+                    "action": REJECTION,
+                    "time": row["time"],
+                    "owner": row["owner"],
+                    "of": row["stored_question"] or "",  # empty: the judgement is gone
+                    "wordings": (clean_question(row["question"]),),
+                    "question_key": row["question_key"],
+                    "answer_key": row["answer_key"],
+                    "is_undone": False,
+                    "is_lapsed": False,
+                }
+            )
+        return rejections
+
+
+def _require_undecided(connection: Connection, judged: Judged) -> None:
+    """ConflictError if the owner has decided about a judgement, or if it is gone."""
+    decided = connection.scalar(select(decisions.c.time).filter_by(**judged.keys).limit(1))
+    if decided is not None:
+        raise ConflictError("This sentence is decided already. Load the page again.")
+    judgement = connection.scalar(select(judgements.c.id).filter_by(**judged.keys).limit(1))
+    if judgement is None:
+        raise ConflictError(GONE)
+
+
+def require_helpful(
+    connection: Connection, question_keys: Iterable[str], *, key: str, facts_of_entries: Iterable[EntryFacts]
+) -> None:
+    """ConflictError if visitors say that the entry of a key, with the text that it has now, did not help a question."""
+    answer_keys = {facts.answer_key for facts in facts_of_entries if facts.keyed.key == key}
+    for unhelpful in unhelpful_answers(connection, list(question_keys)).values():
+        if answer_keys & unhelpful:
+            raise ConflictError(
+                "Visitors say that this entry did not help them. Choose another one, or change its answer first."
+            )
+
+
+def keys_of_questions(texts: Iterable[str]) -> dict[str, str]:
+    """The key that judgements have of each question -> the question."""
+    return {key_of_question(text): text for text in texts}
