@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ap_ranker.web.changes import Action
+from ap_ranker.web.owner.decisions import REJECTION
 from ap_ranker.web.owner.texts import TEXTS as OWNERS
 
 STATIC = files("ap_ranker.web.page") / "static"
@@ -79,13 +80,13 @@ def test_the_owners_page_and_its_report_say_everything() -> None:
         assert {name: places(str(forms[-1])) for name, forms in own.items()} == {
             name: places(str(forms[-1])) for name, forms in english.items()
         }
-    assert set(OWNERS["en"]["actions"]) == {*Action}
+    assert set(OWNERS["en"]["actions"]) == {*Action, REJECTION}
     code = "".join(each.read_text() for each in OWNER.iterdir() if Path(each.name).suffix in (".js", ".html"))
     code += "".join((files("ap_ranker.web") / name).read_text() for name in ("report.html", "report.py"))
     unused = [
         name
         for name in OWNERS["en"]
-        if not re.search(rf"\btexts\.{name}\b|texts\[\"{name}\"\]|data-text=\"{name}\"", code)
+        if not re.search(rf"\btexts\.{name}\b|texts\[\"{name}\"\]|data-(?:text|label)=\"{name}\"", code)
     ]
     assert not unused
 
@@ -116,5 +117,5 @@ def test_every_form_of_a_number_in_a_browser(browser: Any) -> None:
 def test_no_key_is_left_over() -> None:
     """Each text is one that the page says."""
     code = "".join(entry.read_text() for entry in STATIC.iterdir() if Path(entry.name).suffix in (".js", ".html"))
-    unused = [name for name in TEXTS["en"] if not re.search(rf"\btexts\.{name}\b|data-text=\"{name}\"", code)]
+    unused = [name for name in TEXTS["en"] if not re.search(rf"\btexts\.{name}\b|data-(?:text|label)=\"{name}\"", code)]
     assert unused == ["direction"]  # of the root

@@ -1,17 +1,52 @@
-// What the modules of the owner's page share: elements, and requests to the server.
+// What the modules of the owner's page share: elements, times, and requests to the server.
 import { filled, texts } from "./texts.js";
 
 export const element = (id) => document.getElementById(id);
+export const list = (id) => element(id).querySelector(".list");
 export const make = (tag, text = "") => Object.assign(document.createElement(tag), { textContent: text });
 export const say = (text) => (element("status").textContent = text);
 
-export async function post(name, body = {}) {
+// Dates as this browser writes them, whatever the language of the page's words.
+export const dates = (options) => new Intl.DateTimeFormat(navigator.languages, options);
+const time = dates({ dateStyle: "medium", timeStyle: "short" });
+export const when = (seconds) => time.format(new Date(1000 * seconds));
+
+const FOLDED = 160; // characters of a question that are shown at first
+
+// A question, of which a long one is shown whole on request.
+export function showFolded(place, text) {
+  const letters = [...text];
+  if (letters.length <= FOLDED) return place.replaceChildren(text);
+  const shown = make("span");
+  const button = Object.assign(make("button"), { type: "button", className: "link" });
+  const fold = (isFolded) => {
+    shown.textContent = isFolded ? `${letters.slice(0, FOLDED).join("").trimEnd()} …` : text;
+    button.textContent = isFolded ? texts.showWhole : texts.showLess;
+    button.setAttribute("aria-expanded", !isFolded);
+  };
+  button.addEventListener("click", () => fold(button.getAttribute("aria-expanded") === "true"));
+  fold(true);
+  place.replaceChildren(shown, " ", button);
+}
+
+export function clone(id) {
+  const item = element(id).content.firstElementChild.cloneNode(true);
+  return [item, (name) => item.querySelector(name)];
+}
+
+export function fill(id, items) {
+  const none = Object.assign(make("li", texts.none), { className: "quiet" });
+  list(id).replaceChildren(...(items.length ? items : [none]));
+}
+
+export async function post(name, body = {}, options = {}) {
   let response;
   try {
     response = await fetch(`owner/api/${name}`, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(body),
+      ...options,
     });
   } catch {
     throw new Error(texts.unreachable);

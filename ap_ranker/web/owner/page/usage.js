@@ -1,5 +1,5 @@
 // What users asked in a range of days, which the reader chooses: numbers, a chart, tables, and the same as CSV.
-import { element, make, post, say } from "./basics.js";
+import { dates, element, make, post, say } from "./basics.js";
 import { filled, language, texts } from "./texts.js";
 
 const SHADES = ["answer", "maybe", "none"]; // outcomes, from the bottom of a bar to its top
@@ -9,7 +9,7 @@ const number = (value) => value.toLocaleString(language);
 const percent = new Intl.NumberFormat(language, { style: "percent" });
 const signed = new Intl.NumberFormat(language, { signDisplay: "exceptZero" });
 export const inDays = new Intl.NumberFormat(language, { style: "unit", unit: "day", unitDisplay: "long" }).format;
-const day = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeZone: "UTC" });
+const day = dates({ dateStyle: "medium", timeZone: "UTC" });
 const range = ({ first, last }) => day.formatRange(new Date(first), new Date(last));
 const form = element("range");
 
