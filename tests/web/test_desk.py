@@ -58,7 +58,9 @@ def database(tmp_path: Path) -> Database:
 
 
 @pytest.fixture
-def owner(tmp_path: Path, checkpoint: Path, database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+def owner(
+    tmp_path: Path, checkpoint: Path, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[TestClient]:
     """Whoever has the key, at a server that follows what is changed."""
     monkeypatch.setattr(watch_search, "PAUSE", 0.05)
     write_faq(tmp_path / "faq.csv")
@@ -184,7 +186,7 @@ def test_a_helpful_entry_that_visitors_judge_otherwise_meanwhile(owner: TestClie
 
 
 def test_a_preview_says_what_comes(owner: TestClient, database: Database) -> None:
-    """As the search does once it is saved, for the wording and for each logged question; until then, nothing changes."""
+    """As the search does once it is saved, for the wording and each logged question; until then nothing changes."""
     like_it = ["gnu yak emu battery parcel", "zebra ibex puma battery parcel"]  # to the model, which knows no animals
     asked = [*like_it, "where is it", "rent okapi bikes", TEXTS[4]]
     log_unanswered(database, *asked)
@@ -302,7 +304,9 @@ def test_new_questions_are_those_of_a_naive_count(database: Database) -> None:
         moment = at(0, -random.randrange(40 * DAY))
         rows.append({"time": moment, "question": text, "outcome": outcome, "score": score, "entry": f"e{number}"})
     with database.writing("questions") as connection:
-        connection.execute(insert(questions), [row | {"question_key": key_of_question(row["question"])} for row in rows])
+        connection.execute(
+            insert(questions), [row | {"question_key": key_of_question(row["question"])} for row in rows]
+        )
     since = at(0, -20 * DAY)
 
     new = new_questions(database, since, most=15)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 
 from conftest import TEXTS, write_faq
 from forked import served
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Route, expect
 from searches import write_pipeline
 
 from ap_ranker.web.changes import read_changes
@@ -26,9 +26,9 @@ from ap_ranker.web.judgements import Judgements
 from .accessibility import axe_faults
 from .browsing import opened
 from .bytes_on_disk import bytes_of
+from .desk import KEY, card, go, logged_in, save_preview
 from .visiting import logged_questions
 
-KEY = "7c1f6a02d94be853b7a1"
 NASTY = "<img src=x onerror=alert(1)> rent a bike"
 SENTENCE = "<b>my</b> parcel, order 4711 \u202e<script>alert(2)</script>"
 ASKED = ("do you rent bikes for a day", "Do you rent bikes for a day?", NASTY, "xyzzy")
@@ -70,23 +70,8 @@ def address(place: Path) -> Iterator[str]:
         yield server.address
 
 
-@contextmanager
-def logged_in(browser: Browser, address: str, name: str = "", **options: Any) -> Iterator[Page]:
-    """The page after logging in; that the form to do so has status 401, the browser says in the console."""
-    with opened(browser, f"{address}owner", "en-GB", refused="/owner", **options) as page:
-        page.get_by_label("The owner's key").fill(KEY)
-        page.get_by_label("Your name").fill(name)
-        page.keyboard.press("Enter")
-        expect(page.get_by_role("heading", name="What users ask")).to_be_visible()
-        yield page
-
-
-def card(page: Page, section: str, text: str) -> Any:
-    return page.locator(f"#{section} .list > li").filter(has_text=text)
-
-
 def test_from_a_gap_to_an_answer_and_back(browser: Browser, address: str, place: Path) -> None:
-    with logged_in(browser, address) as page:
+    with logged_in(browser, address, section="gaps") as page:
         expect(page.locator("#gaps .list > li")).to_have_count(3)
         first = page.locator("#gaps .list > li").first
         expect(first.locator(".asked")).to_have_text("asked 2 times")
@@ -104,15 +89,20 @@ def test_from_a_gap_to_an_answer_and_back(browser: Browser, address: str, place:
         page.get_by_label("Other wordings, one per line").fill("bike rental\n\n day hire ")
         page.get_by_role("button", name="Save").click()
         expect(page.get_by_role("status")).to_contain_text("Saved.")
-        expect(card(page, "entries", "Yes, <b>for</b> 20 euros.")).to_contain_text("2 more wordings")
         expect(page.locator("#gaps .list > li")).to_have_count(2)
+        go(page, "entries")
+        expect(card(page, "entries", "Yes, <b>for</b> 20 euros.")).to_contain_text("2 more wordings")
         (made,) = read_changes(open_database(place / "faq.db"))
         assert made.wordings == ("bike rental", "day hire")
 
+        go(page, "gaps")
         card(page, "gaps", NASTY).get_by_role("button", name="Add as wordings of the nearest entry").click()
-        expect(card(page, "changes", "Added wordings")).to_contain_text(NASTY)
+        save_preview(page)
         expect(page.locator("#gaps .list > li")).to_have_count(1)
+        go(page, "changes")
+        expect(card(page, "changes", "Added wordings")).to_contain_text(NASTY)
 
+        go(page, "entries")
         page.get_by_label("Find an entry").first.fill("20 euros")
         page.get_by_label("Find an entry").first.press("Enter")
         expect(page.locator("#entries .list > li")).to_have_count(1)
@@ -123,8 +113,8 @@ def test_from_a_gap_to_an_answer_and_back(browser: Browser, address: str, place:
         page.get_by_label("Find an entry").first.fill("25 euros")
         page.get_by_label("Find an entry").first.press("Enter")
         card(page, "entries", "25 euros").get_by_role("button", name="Delete").click()
-        expect(card(page, "changes", "Deleted entry")).to_have_count(1)
         expect(page.locator("#entries .list > li")).to_have_text("Nothing yet.")
+        go(page, "changes")
         card(page, "changes", "Deleted entry").get_by_role("button", name="Undo").click()
         expect(card(page, "entries", "25 euros")).to_have_count(1)
         expect(card(page, "changes", "Deleted entry")).to_contain_text("undone")
@@ -133,23 +123,26 @@ def test_from_a_gap_to_an_answer_and_back(browser: Browser, address: str, place:
 
 
 def test_a_visitors_sentence_is_read_before_it_is_accepted(browser: Browser, address: str) -> None:
-    with logged_in(browser, address, "Änne") as page:
-        expect(page.locator("#feedback .list > li")).to_have_count(2)
-        first = page.locator("#feedback .list > li").first
+    with logged_in(browser, address, "Änne", section="wordings") as page:
+        expect(page.locator("#wordings .list > li")).to_have_count(2)
+        first = page.locator("#wordings .list > li").first
         expect(first.locator(".question")).to_have_text("<b>my</b> parcel, order 4711 <script>alert(2)</script>")
         expect(first).to_contain_text(TEXTS[0])
         expect(first).to_contain_text("networks: 2")
-        assert page.locator("#feedback b, #feedback script").count() == 0
+        assert page.locator("#wordings b, #wordings script").count() == 0
         first.get_by_role("button", name="Add as a wording of this entry").click()
+        assert page.locator("#preview b, #preview script").count() == 0
+        save_preview(page)
+        expect(page.locator("#wordings .list > li")).to_have_count(1)
+        card(page, "wordings", "hotline").get_by_role("button", name="Reject").click()
+        expect(page.locator("#wordings .list > li")).to_have_text("Nothing yet.")
+        go(page, "changes")
+        expect(card(page, "changes", "hotline")).to_contain_text("Rejected wordings")
         made = card(page, "changes", "order 4711")
         expect(made).to_contain_text("Änne")
-        expect(page.locator("#feedback .list > li")).to_have_count(1)
-        card(page, "feedback", "hotline").get_by_role("button", name="Reject").click()
-        expect(page.locator("#feedback .list > li")).to_have_text("Nothing yet.")
-        expect(card(page, "changes", "hotline")).to_have_count(0)
         made.get_by_role("button", name="Undo").click()
-        expect(card(page, "feedback", "order 4711")).to_have_count(1)
-        expect(card(page, "feedback", "hotline")).to_have_count(0)
+        expect(card(page, "wordings", "order 4711")).to_have_count(1)
+        expect(card(page, "wordings", "hotline")).to_have_count(0)
 
 
 def test_a_sentence_beside_an_answer_is_deleted_by_one_click(browser: Browser, address: str, place: Path) -> None:
@@ -157,7 +150,7 @@ def test_a_sentence_beside_an_answer_is_deleted_by_one_click(browser: Browser, a
     database = open_database(place / "faq.db")
     for number, comment in enumerate(("too long ago", NASTY, "I am Erika Mustermann")):
         Judgements(database).keep(question="to judge", network=f"c{number}", comment=comment, **judged)
-    with logged_in(browser, address) as page:
+    with logged_in(browser, address, section="comments") as page:
         expect(page.locator("#comments .list > li")).to_have_count(3)
         expect(card(page, "comments", NASTY)).to_have_count(1)  # as text
         first = page.locator("#comments .list > li").first
@@ -170,8 +163,9 @@ def test_a_sentence_beside_an_answer_is_deleted_by_one_click(browser: Browser, a
         assert b"Mustermann" not in bytes_of(str(place / "faq.db"))
         expect(page.locator("#kept")).not_to_contain_text("What was deleted is still")
 
-        card(page, "feedback", "to judge").get_by_role("button", name="Delete").click()
-        expect(card(page, "feedback", "to judge")).to_have_count(0)
+        go(page, "unhelpful")
+        card(page, "unhelpful", "to judge").get_by_role("button", name="Delete").click()
+        expect(card(page, "unhelpful", "to judge")).to_have_count(0)
         expect(page.locator("#comments .list > li")).to_have_text("Nothing yet.")
 
 
@@ -217,7 +211,7 @@ def test_a_late_reply_changes_no_list(browser: Browser, address: str) -> None:
     def keep(route: Route) -> None:
         late.append(route)
 
-    with logged_in(browser, address) as page:
+    with logged_in(browser, address, section="gaps") as page:
         page.locator("#gaps .list > li").first.get_by_role("button", name="Add to another entry").click()
         dialog = page.locator("#chooser")
         expect(dialog.locator("li").nth(1)).to_be_visible()
@@ -236,7 +230,7 @@ def test_a_late_reply_changes_no_list(browser: Browser, address: str) -> None:
 
 
 def test_by_keyboard_alone(browser: Browser, address: str) -> None:
-    with logged_in(browser, address) as page:
+    with logged_in(browser, address, section="gaps") as page:
         choose = card(page, "gaps", "xyzzy").get_by_role("button", name="Add to another entry")
         choose.focus()
         page.keyboard.press("Enter")
@@ -254,12 +248,18 @@ def test_by_keyboard_alone(browser: Browser, address: str) -> None:
         expect(dialog.locator("li")).to_have_count(1)
         page.keyboard.press("Tab")
         page.keyboard.press("Enter")
-        expect(card(page, "changes", "xyzzy")).to_have_count(1)
+        preview = page.locator("#preview")
+        expect(preview.locator(".tried li").first).to_be_visible()
+        expect(preview.get_by_role("heading")).to_be_focused()
+        page.keyboard.press("Tab")
+        expect(preview.get_by_role("button", name="Save")).to_be_focused()
+        page.keyboard.press("Enter")
         expect(card(page, "gaps", "xyzzy")).to_have_count(0)
+        expect(card(page, "changes", "xyzzy")).to_have_count(1)
 
 
 def test_on_a_phone(browser: Browser, address: str) -> None:
-    with logged_in(browser, address, viewport={"width": 390, "height": 844}) as page:
+    with logged_in(browser, address, section="entries", viewport={"width": 390, "height": 844}) as page:
         expect(page.locator("#entries .list > li").first).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         assert axe_faults(page) == []
@@ -281,7 +281,7 @@ def test_on_a_phone(browser: Browser, address: str) -> None:
 
 
 def test_days_of_the_owners_choice(browser: Browser, address: str) -> None:
-    with logged_in(browser, address) as page:
+    with logged_in(browser, address, section="usage") as page:
         numbers = page.locator("#counts dd")
         expect(numbers.first).to_have_text(str(len(ASKED)))
         top = page.get_by_role("table", name="Asked most")
@@ -313,7 +313,7 @@ def test_pages_of_entries_by_keyboard(browser: Browser, address: str) -> None:
         for number in range(30):
             body = {"action": "add entry", "question": f"Walrus {number}?", "answer": "In the pool. " * 40}
             assert client.post("/owner/api/change", json=body).status_code == 200
-    with logged_in(browser, address) as page:
+    with logged_in(browser, address, section="entries") as page:
         page.get_by_label("Find an entry").first.fill("walrus")
         entries, shown = page.locator("#entries .list > li"), page.locator("#shown")
         expect(shown).to_have_text("1–12 of 30 entries")
@@ -337,7 +337,7 @@ def test_what_was_typed_outlives_the_session_and_is_kept_once(browser: Browser, 
     database, change = open_database(place / "faq.db"), f"{address}owner/api/change"
     made = {"action": "add entry", "question": "Where is\nthe okapi?", "answer": "In the barn."}
     httpx.post(change, json=made, headers={"Authorization": f"Bearer {KEY}"}).raise_for_status()
-    with logged_in(browser, address) as page:
+    with logged_in(browser, address, section="entries") as page:
         sent: list[str] = []
         page.on("request", lambda request: sent.append(request.url))
         page.get_by_label("Find an entry").first.fill("okapi")
