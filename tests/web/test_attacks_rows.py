@@ -126,7 +126,7 @@ def test_all_pages_go_on(client: TestClient) -> None:
     given = {"question": "Is it late?", "id": found[0]["id"], "receipt": found[0]["receipt"]}
     post(client, "/api/feedback", **given, helped=True)
     assert post(client, "/api/suggest", text="is it")["suggestions"] == ["Is it late?"]
-    for name in ("server", "usage", "feedback", "history", "entries", "gaps"):
+    for name in ("server", "usage", "feedback", "history", "entries", "gaps", "new", "overview", "quality"):
         post(client, f"/owner/api/{name}")
     while (gaps := post(client, "/owner/api/gaps"))["grouping"]:
         pass

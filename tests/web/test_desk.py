@@ -294,7 +294,7 @@ def at(day: int, second: int = 0) -> int:
     return Period.of().last.toordinal() * DAY - 719_163 * DAY + day * DAY + second
 
 
-def test_new_questions_are_those_of_a_naive_count(database: Database) -> None:
+def test_new_questions_are_those_of_a_naive_count(website: Database) -> None:
     random = Random(5)
     rows = []
     for number in range(400):
@@ -303,13 +303,13 @@ def test_new_questions_are_those_of_a_naive_count(database: Database) -> None:
         outcome = random.choice(["answer", "maybe", "none", "of a later version"])
         moment = at(0, -random.randrange(40 * DAY))
         rows.append({"time": moment, "question": text, "outcome": outcome, "score": score, "entry": f"e{number}"})
-    with database.writing("questions") as connection:
+    with website.writing("questions") as connection:
         connection.execute(
             insert(questions), [row | {"question_key": key_of_question(row["question"])} for row in rows]
         )
     since = at(0, -20 * DAY)
 
-    new = new_questions(database, since, most=15)
+    new = new_questions(website, since, most=15)
 
     doubts: dict[str, float] = {}
     known = [row for row in rows if row["outcome"] in [*Outcome]]
@@ -326,11 +326,11 @@ def test_new_questions_are_those_of_a_naive_count(database: Database) -> None:
         assert (one.asked, one.outcome, one.entry) == (len(own), own[-1]["outcome"], own[-1]["entry"])
 
 
-def test_weeks_are_those_of_a_naive_count(database: Database) -> None:
+def test_weeks_are_those_of_a_naive_count(website: Database) -> None:
     random = Random(6)
     asked = [(at(0, -random.randrange(100 * DAY)), random.randrange(30), random.choice([*Outcome])) for _ in range(900)]
     said = [(at(0, -random.randrange(100 * DAY)), random.randrange(40), random.random() < 0.7) for _ in range(500)]
-    with database.writing("questions", "judgements") as connection:
+    with website.writing("questions", "judgements") as connection:
         for moment, number, outcome in asked:
             row = {"time": moment, "question": f"q{number}", "question_key": str(number), "outcome": outcome}
             connection.execute(insert(questions).values(**row, entry=""))
@@ -339,7 +339,7 @@ def test_weeks_are_those_of_a_naive_count(database: Database) -> None:
             key = {"question": f"q{number}", "question_key": str(number), "visit": str(row)}
             connection.execute(insert(judgements).values(**given, **key, time=moment, helped=helped))
 
-    weeks = weeks_of(database)
+    weeks = weeks_of(website)
 
     assert len(weeks) == WEEKS
     answered = {number for _, number, outcome in asked if outcome is Outcome.ANSWER}

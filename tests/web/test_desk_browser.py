@@ -17,14 +17,14 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 
 from conftest import TEXTS, write_faq
 from forked import served
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 from searches import write_pipeline
 
 from ap_ranker.web.changes import read_changes
 from ap_ranker.web.database import Database, open_database
 from ap_ranker.web.judgements import Judgements
 
-from .accessibility import WINDOWS, announced, faults, listen
+from .accessibility import WINDOWS, announced, axe_faults, faults, listen, width_faults
 from .browsing import ask, opened
 from .desk import KEY, card, go, logged_in, save_preview
 from .visiting import logged_questions
@@ -63,6 +63,11 @@ def judge(database: Database, question: str, networks: int = 1, entry: int = 0, 
     for number in range(networks):
         given = {"answer": "\n".join(texts), "stored_question": texts[0], "network": f"{question}{number}"} | fields
         Judgements(database).keep(question=question, **given)
+
+
+def faults_in_window(page: Page) -> list[tuple[str, ...]]:
+    """As `faults`, while a window is open: the keyboard's way around the page below is closed then."""
+    return [*axe_faults(page), *width_faults(page)]
 
 
 def test_sections_have_addresses(browser: Browser, address: str) -> None:
@@ -152,7 +157,7 @@ def test_a_page_that_is_stale_saves_nothing(browser: Browser, address: str, data
         page.locator("#preview").get_by_role("button", name="Save").click()
         expect(page.get_by_role("alert").filter(has_text="is not in the FAQ any more")).to_be_visible()
         assert read_changes(database) == before
-        assert faults(page) == []
+        assert faults_in_window(page) == []
         other.post("undo", json={"change": deleted["id"]}).raise_for_status()
 
 
@@ -251,7 +256,7 @@ def test_the_weeks_are_plotted_and_written(browser: Browser, address: str, datab
         expect(plot.locator("circle.answered")).to_have_count(1)
         page.get_by_text("The same as a table").click()
         expect(page.locator("#weekly tbody tr")).to_have_count(12)
-        expect(page.locator("#weekly tbody tr").first).to_contain_text("/2)")
+        expect(page.locator("#weekly tbody tr").first).to_have_text(re.compile(r"\d+% \(\d+/\d+\)$"))
         expect(page.locator("#promise")).to_contain_text("No share of right answers is promised.")
 
 
@@ -274,14 +279,14 @@ def test_everybody_can_use_the_desk(browser: Browser, address: str, database: Da
         go(page, "unhelpful")
         card(page, "unhelpful", "for nobody").get_by_role("button", name="Add to another entry").click()
         expect(page.locator("#chooser li").first).to_be_visible()
-        assert faults(page) == [], "chooser"
+        assert faults_in_window(page) == [], "chooser"
         page.locator("#chooser li button").first.click()
         expect(page.locator("#preview .tried li").first).to_be_visible()
-        assert faults(page) == [], "preview"
+        assert faults_in_window(page) == [], "preview"
         page.keyboard.press("Escape")
         card(page, "unhelpful", "for nobody").get_by_role("button", name="New entry").click()
         expect(page.locator("#editor")).to_be_visible()
-        assert faults(page) == [], "editor"
+        assert faults_in_window(page) == [], "editor"
         page.keyboard.press("Escape")
         listen(page)
         card(page, "unhelpful", "for nobody").get_by_role("button", name="Reject").click()

@@ -69,6 +69,8 @@ for owner, name in (
     (service.OwnerService, "gaps"),
     (service.OwnerService, "history"),
     (service.OwnerService, "feedback_rows"),
+    (service.OwnerService, "overview"),
+    (service.OwnerService, "preview"),
     (routes, "usage_of"),
     (routes, "usage_table"),
 ):
@@ -94,6 +96,8 @@ STAGES = [
     ("gaps", "owner/api/gaps", {}),
     ("history", "owner/api/history", {}),
     ("feedback_rows", "owner/api/feedback", {}),
+    ("overview", "owner/api/overview", {}),
+    ("preview", "owner/api/preview", {"entry": "e", "wordings": ["w"]}),
     ("usage_of", "owner/api/usage", {}),
     ("usage_table", "owner/usage.csv", None),
 ]

@@ -119,9 +119,10 @@ class Decisions:
         for row in rows:
             rejections.append(
                 {
+                    "id": "",  # it is no change
                     "action": REJECTION,
                     "time": row["time"],
-                    "owner": row["owner"],
+                    "owner": clean_question(row["owner"]),
                     "of": row["stored_question"] or "",  # empty: the judgement is gone
                     "wordings": (clean_question(row["question"]),),
                     "question_key": row["question_key"],

@@ -35,7 +35,8 @@ export async function keep(name, body, { outcome = () => texts.kept, undo } = {}
   say(outcome(reply));
   const back = undo?.(reply);
   offerUndo(back ? () => keep(back[0], back[1], { outcome: () => texts.takenBack }) : null);
-  if (document.activeElement === document.body) focusHeading(); // what had the focus is gone
+  const { activeElement: active } = document;
+  if (active === document.body || active.matches(":disabled")) focusHeading(); // what had the focus is gone
   return "";
 }
 
