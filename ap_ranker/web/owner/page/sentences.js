@@ -1,6 +1,6 @@
 // What visitors said of answers: sentences that may become wordings, those that were not helped, and comments.
 import { reject, removeSoon } from "./actions.js";
-import { clone, element, fill, list, post, showFolded, when } from "./basics.js";
+import { clone, element, fill, list, make, post, showFolded, when } from "./basics.js";
 import { edit, isEditable } from "./entries.js";
 import { showCount } from "./sections.js";
 import { filled, texts } from "./texts.js";
@@ -21,6 +21,7 @@ function feedbackCard(row) {
   rowsOf.set(box, row);
   const votes = { yes: row.helped, no: row.did_not_help, networks: row.networks, entry: row.entry || texts.noQuestion };
   part(".about").textContent = filled(texts.votes, votes);
+  if (row.words.length) part(".about").after(wordsList(row.words));
   const proposition = { leftOut: row.unhelpful, save: (entry) => acceptSentence(entry, row) };
   part(".accept").hidden = !row.key;
   part(".accept").addEventListener("click", () => propose(row.judged_entry, [question], proposition));
@@ -35,6 +36,15 @@ function feedbackCard(row) {
   part(".reject").addEventListener("click", () => reject([sentence(row)]));
   part(".delete").addEventListener("click", () => removeSoon("delete_question", { question_key }, item));
   return item;
+}
+
+// What visitors wrote that they were looking for, beside the question whose answer did not help.
+function wordsList(words) {
+  const sentences = make("ul");
+  sentences.append(...words.map((text) => Object.assign(make("li", text), { dir: "auto" })));
+  const part = Object.assign(make("div"), { className: "words" });
+  part.append(make("p", `${texts.lookedFor}:`), sentences);
+  return part;
 }
 
 const boxesOf = (id) => [...list(id).querySelectorAll(".tick")];
