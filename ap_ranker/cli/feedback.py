@@ -7,6 +7,7 @@ from textwrap import shorten
 from typing import Annotated
 
 import typer
+from rich.table import Column
 
 from ap_ranker.cli.console import console, minute, numbers
 from ap_ranker.cli.options import DATABASE, argument, option
@@ -44,7 +45,7 @@ def list_judgements(database: Place) -> None:
         sentences = words.get((votes.question_key, votes.answer_key), [])
         looked_for = "\n".join(map(clean_question, sentences))
         rows.append([votes.question, entry, *counts, minute(in_utc(votes.time)), looked_for])
-    titles = ["question", "entry", *map(numbers, ("helped", "did not", "networks")), "latest, UTC", "looked for"]
+    titles: list[str | Column] = ["question", "entry", *map(numbers, ("helped", "did not", "networks")), "latest, UTC", "looked for"]
     console.table(titles, rows)
     if len(judged) > SHOWN:
         console.say(f"{len(judged) - SHOWN:,} more are not shown: ap-ranker owner feedback export")

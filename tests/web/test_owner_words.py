@@ -44,10 +44,10 @@ def test_words_stand_beside_the_question(
             owner.keyboard.press("Enter")
             expect(owner.get_by_role("button", name="Log out")).to_be_visible()
             owner.goto(f"{server.address}owner#feedback")
-            row = owner.locator("#feedback .list > li").filter(has_text="my parcel is late")
+            row = owner.locator("#unhelpful .list > li").filter(has_text="my parcel is late")
             expect(row.locator(".words li")).to_have_text(WORDS)
             assert owner.locator("#feedback img").count() == 0
             row.get_by_role("button", name="Delete").click()
-            expect(owner.locator("#feedback .list > li").filter(has_text="my parcel is late")).to_have_count(0)
+            expect(owner.locator("#unhelpful .list > li").filter(has_text="my parcel is late")).to_have_count(0)
             assert b"Mustermann" not in bytes_of(str(tmp_path / "faq.db"))
             expect(owner.get_by_role("status").first).to_contain_text("Deleted")
