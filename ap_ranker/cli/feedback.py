@@ -45,7 +45,8 @@ def list_judgements(database: Place) -> None:
         sentences = words.get((votes.question_key, votes.answer_key), [])
         looked_for = "\n".join(map(clean_question, sentences))
         rows.append([votes.question, entry, *counts, minute(in_utc(votes.time)), looked_for])
-    titles: list[str | Column] = ["question", "entry", *map(numbers, ("helped", "did not", "networks")), "latest, UTC", "looked for"]
+    counted = map(numbers, ("helped", "did not", "networks"))
+    titles: list[str | Column] = ["question", "entry", *counted, "latest, UTC", "looked for"]
     console.table(titles, rows)
     if len(judged) > SHOWN:
         console.say(f"{len(judged) - SHOWN:,} more are not shown: ap-ranker owner feedback export")

@@ -13,6 +13,7 @@ from conftest import TEXTS, write_faq
 from forked import served
 from playwright.sync_api import Browser, expect
 from searches import write_pipeline
+from waiting import wait_until
 
 from .browsing import ask, opened, wait_for_the_model
 from .bytes_on_disk import bytes_of
@@ -39,15 +40,14 @@ def test_words_stand_beside_the_question(
             visitor.keyboard.press("Enter")
             expect(first.get_by_text("Thank you for telling us.")).to_be_visible()
         assert b"Mustermann" in bytes_of(str(tmp_path / "faq.db"))
-        with opened(browser, f"{server.address}owner#feedback", "en", refused="/owner") as owner:
+        with opened(browser, f"{server.address}owner#unhelpful", "en", refused="/owner") as owner:
             owner.get_by_label("The owner's key").fill(KEY)
             owner.keyboard.press("Enter")
             expect(owner.get_by_role("button", name="Log out")).to_be_visible()
-            owner.goto(f"{server.address}owner#feedback")
+            owner.goto(f"{server.address}owner#unhelpful")
             row = owner.locator("#unhelpful .list > li").filter(has_text="my parcel is late")
             expect(row.locator(".words li")).to_have_text(WORDS)
-            assert owner.locator("#feedback img").count() == 0
+            assert owner.locator("#unhelpful img").count() == 0
             row.get_by_role("button", name="Delete").click()
             expect(owner.locator("#unhelpful .list > li").filter(has_text="my parcel is late")).to_have_count(0)
-            assert b"Mustermann" not in bytes_of(str(tmp_path / "faq.db"))
-            expect(owner.get_by_role("status").first).to_contain_text("Deleted")
+            wait_until(lambda: b"Mustermann" not in bytes_of(str(tmp_path / "faq.db")))  # it can be undone for seconds
