@@ -115,14 +115,11 @@ class Decider:
         check_limits(score_threshold, precision)
         fused = signals.uses_bm25(self.weights)
         ranking = rank(signals, self.weights, self.calibration(fused=fused))
-        own = None if signals.typed is None else signals.typed.own_entries()
-        if own is not None and own.any():
-            ranking = replace(ranking, order=_own_first(ranking.order, own | signals.is_exact))
         least = self.threshold(PRECISION if precision is None else precision, fused=fused)
         scores = self._scaled(ranking, fused=fused) if scale_score else ranking.scores
         reached = None if score_threshold is None else scores >= score_threshold
         decision = self._decision(signals, ranking, least, reached)
-        decision = _of_typed(decision, signals, ranking, has_own=own is not None and bool(own.any()))
+        decision = _of_typed(decision, signals, ranking)
         returned = scores
         is_kept = np.ones(len(scores), bool)
         exact = signals.is_exact
@@ -189,18 +186,13 @@ class Decider:
         return self.calibrations.get(FUSED if fused else MODEL)
 
 
-def _own_first(order: NDArray[np.int64], own: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """An order of N positions with those of own entries first, each part as it was."""
-    return np.concatenate([order[own[order]], order[~own[order]]])
-
-
-def _of_typed(decision: Decision, signals: Signals, ranking: Ranking, *, has_own: bool) -> Decision:
+def _of_typed(decision: Decision, signals: Signals, ranking: Ranking) -> Decision:
     """The decision on what was typed, which may be no question, or one in another language than the FAQ's."""
     if decision.basis is Basis.EXACT:
         return decision
     if signals.typed is not None:
         first = int(ranking.order[0]) if len(ranking.order) else 0
-        outcome, kind = signals.typed.decide(decision.outcome, first, has_own=has_own)
+        outcome, kind = signals.typed.decide(decision.outcome, first, has_own=bool(signals.is_own.any()))
         return replace(decision, outcome=outcome, kind=kind)
     if decision.outcome is Outcome.ANSWER or signals.language is None:
         return decision

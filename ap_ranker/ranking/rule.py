@@ -4,7 +4,8 @@
     s'  = (s + v w) / (1 + v)                         the model's score s, with the known wordings
     f   = s' + u BM25
     order: first the answers of which the question is a known wording, word for word, then the others; both by f, equal
-           ones in the order given, which is the retriever's
+           ones in the order given, which is the retriever's; of what is no question, its own entries first
+           (`typed_rule.py`)
     p   = sigmoid(a f + b m + c)                      `Calibration`; m is the lead over the best different answer
     p_1 = sigmoid(a (f - e) + b (m - e) + c)          the first answer in the order; no other is more probable
     e   = EXCESS max(0, background of its entry - background of most of the FAQ)   `Calibration.excess_of`
@@ -92,6 +93,11 @@ class Signals:
     def is_exact(self) -> NDArray[np.bool_]:
         """(N,) `exact`, or all False."""
         return np.zeros(len(self.model), dtype=bool) if self.exact is None else self.exact
+
+    @cached_property
+    def is_own(self) -> NDArray[np.bool_]:
+        """(N,) whether an entry is for what was typed, which is no question; all False of a question."""
+        return np.zeros(len(self.model), dtype=bool) if self.typed is None else self.typed.own_entries()
 
     def uses_bm25(self, weights: Weights) -> bool:
         """Whether f has a part of BM25: its calibration is then `FUSED`, else `MODEL`."""
@@ -232,7 +238,7 @@ def rank(signals: Signals, weights: Weights = Weights(), calibration: Calibratio
     scores = _combined(signals, weights)
     exact = signals.is_exact
     # The last key counts first.
-    keys = (-scores, ~exact)
+    keys = (-scores, ~exact) if signals.typed is None else (-scores, ~signals.is_own, ~exact)
     order = np.lexsort(keys if signals.ties is None else (signals.ties, *keys))
     is_new_level = (np.diff(scores[order]) != 0) | np.diff(exact[order])
     levels = np.zeros(len(order), dtype=np.int64)
