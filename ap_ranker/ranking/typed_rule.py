@@ -2,7 +2,8 @@
 
 greeting, thanks, insult, person   none: the FAQ is not asked. But an entry whose own question is of that kind, such as
                                    "How do I contact you?", comes first, and is at least a maybe
-incomplete                         none; but an entry that has the number comes first, and is at least a maybe
+incomplete: a number               none; but an entry that has the number comes first, and is at least a maybe
+incomplete: goes on                at most a maybe: "how much is it?" may be clear where there is one thing to buy
 word                               a maybe, the entries that have it first, where several entries have it
 negated                            at most a maybe, where the first entry is about what is not wanted
 
@@ -39,16 +40,19 @@ class TypedSignals:
     """What is known of N candidates for a text that is no question; `is_own` is asked for the position of one."""
 
     kind: Kind
-    count: int
+    texts: Sequence[str]  # (N,) those of the candidates: copies of an entry have the same
     is_own: Callable[[int], bool]  # whether the entry is for what was typed
+    goes_on: bool = False  # from an earlier question, without a number
 
     def own_entries(self) -> NDArray[np.bool_]:
         """(N,) which entries come first; none where the order stays."""
+        count = len(self.texts)
         if self.kind is Kind.NEGATED:
-            return np.zeros(self.count, dtype=bool)
-        own = np.array([self.is_own(row) for row in range(self.count)], dtype=bool)
-        if self.kind is Kind.WORD and own.sum() < LEAST_SEVERAL:
-            return np.zeros(self.count, dtype=bool)
+            return np.zeros(count, dtype=bool)
+        own = np.array([self.is_own(row) for row in range(count)], dtype=bool)
+        own_texts = {self.texts[row] for row in np.flatnonzero(own).tolist()}
+        if self.kind is Kind.WORD and len(own_texts) < LEAST_SEVERAL:
+            return np.zeros(count, dtype=bool)
         return own
 
     def decide(self, outcome: Outcome, first: int, *, has_own: bool) -> tuple[Outcome, Kind]:
@@ -58,6 +62,8 @@ class TypedSignals:
             return (Outcome.MAYBE if is_refused else outcome), self.kind
         if self.kind is Kind.WORD:
             return (Outcome.MAYBE, self.kind) if has_own else (outcome, Kind.QUESTION)
+        if self.goes_on:
+            return (Outcome.MAYBE if outcome is Outcome.ANSWER else outcome), self.kind
         if not has_own:
             return Outcome.NONE, self.kind
         kind = Kind.QUESTION if self.kind is Kind.INCOMPLETE else self.kind
@@ -82,7 +88,8 @@ def compare_typed(
             return bool(typed.words) and any(has_number(part, typed.words) for part in (texts[row], *questions))
         return any(_kind_of(question) is typed.kind for question in questions)
 
-    return TypedSignals(typed.kind, len(texts), is_own)
+    goes_on = typed.kind is Kind.INCOMPLETE and not typed.words
+    return TypedSignals(typed.kind, texts, is_own, goes_on=goes_on)
 
 
 @keep(1_000_000)  # characters: the same entries are asked about again

@@ -59,7 +59,7 @@ def test_index_then_ask(tmp_path: Path, pipeline: Callable[[str | None], Path]) 
     assert "0 added, 0 changed, 0 removed, 2 unchanged." in invoke("index", faq, "--pipeline", search)
     faq.write_text("question,answer,topic\nhow much,a lot,price\nis it blue,it is red,colour\nis it new,it is,age\n")
     assert "2 added, 1 changed, 1 removed, 0 unchanged." in invoke("index", faq, "--pipeline", search)
-    found = json.loads(invoke("ask", "how much is it", "--pipeline", search, "--json"))
+    found = json.loads(invoke("ask", "how much is the blue one", "--pipeline", search, "--json"))
     assert {answer["answer"] for answer in found["answers"]} == {"a lot", "it is red", "it is"}
 
 

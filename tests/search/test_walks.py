@@ -13,11 +13,11 @@ pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 from benchmarks.walks import WALKS, Walks, write_random_checkpoint
 
 MOST = {
-    "a warm question": (21, 40),
-    "a web question": (37, 100),
+    "a warm question": (24, 44),
+    "a web question": (42, 110),
     "a training pair": (92, 4300),
-    "an accepted wording": (20, 52),
-    "an encoded answer": (23, 12),
+    "an accepted wording": (21, 60),
+    "an encoded answer": (24, 12),
 }
 """Files, and changes of room. A training's depend on what was imported before; a request's, on how often it waits."""
 

@@ -15,7 +15,8 @@ from forked import served
 from playwright.sync_api import Browser, Page, Route, expect
 from searches import write_pipeline
 
-from .browsing import ask, axe_faults, maybe, opened
+from .accessibility import axe_faults
+from .browsing import ask, maybe, opened
 
 CONTACT = "https://fjord.example/contact"
 

@@ -280,6 +280,11 @@ class CandidateReader:
         suffix = self._known.suffix
         wordings: list[tuple[str, ...]] = []
         for document, is_known in zip(documents, are_known, strict=True):
+            if (
+                not is_known and files is NO_WORDINGS
+            ):  # the usual case of a pipeline, whose cost counts for each candidate
+                wordings.append(())
+                continue
             own = wordings_in_meta(document) if is_known else ()
             further = () if files is NO_WORDINGS else files.of(*identity_of(document))
             distinct = dict.fromkeys((*own, *further))  # as in an evaluation: a copy would count as one more

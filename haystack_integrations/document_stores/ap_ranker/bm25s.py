@@ -189,11 +189,12 @@ class BM25SDocumentStore(StoredDocuments):
 
     def twin(self) -> Self:
         """Another store with the same documents in memory: what is written into one does not change the other."""
+        shared = SharedDocuments.named(None)
         with self._transaction() as documents:
-            twin = type(self)(**{name: getattr(self, name) for name in PARAMETERS})
-            twin._shared.documents = documents.copy()
-            twin._shared.source = self._shared.source
-        return twin
+            shared.documents = documents.copy()
+            shared.source = self._shared.source
+        settings = {name: getattr(self, name) for name in PARAMETERS} | {"path": None}
+        return type(self)(**settings, index=shared.index)
 
     def to_dict(self) -> dict[str, Any]:
         """The store as basic types, without its documents."""

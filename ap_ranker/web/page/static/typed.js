@@ -10,7 +10,7 @@ export function sentence({ kind, outcome, language: faq }) {
     const name = new Intl.DisplayNames([language], { type: "language" }).of(faq);
     return filled(texts.typed.language, { language: name });
   }
-  if (kind === "word" && outcome === "maybe") return texts.typed.word;
+  if (["word", "incomplete"].includes(kind) && outcome === "maybe") return texts.typed[kind];
   return INSTEAD.includes(kind) && outcome === "none" ? texts.typed[kind] : "";
 }
 
