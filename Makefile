@@ -75,7 +75,7 @@ crash: $(INSTALLED)  ## kill every command at 200 moments and fill its disk 20 t
 cluster: $(INSTALLED)  ## Elasticsearch on three nodes: one is lost under load and during index, a checkpoint is rolled out; all expectations of reading
 	AP_RANKER_CLUSTER=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs -m "not slow" $(ON_THREE_NODES) tests/elastic/test_reading.py
 
-cluster-quick: $(INSTALLED)  ## the part of it that continuous integration runs: what has not begun after 150 seconds is skipped
+cluster-quick: $(INSTALLED)  ## the shortest part of it: what has not begun after 150 seconds is skipped
 	AP_RANKER_CLUSTER=1 AP_RANKER_CLUSTER_SECONDS=150 OMP_NUM_THREADS=1 \
 	  $(BIN)/python -m pytest -rs --durations 0 -m "not slow and not by_hand" $(ON_THREE_NODES)
 

@@ -105,12 +105,12 @@ def focus_faults(page: Page) -> list[tuple[str, ...]]:
     wrong: list[tuple[str, ...]] = []
     expected: list[str] = page.evaluate(EXPECTED_STOPS)
     order: list[int] = []
-    previous = -1
+    previous: int | None = None
     for _ in range(MOST_STOPS):
         page.keyboard.press("Tab")
         stop = page.evaluate(STOP)
         if stop is None:  # between the last and the first
-            previous = -1
+            previous = None
             continue
         if stop["number"] == previous:
             continue  # a date field has stops of its own, whose outlines the browser draws inside it
