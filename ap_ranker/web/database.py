@@ -122,12 +122,12 @@ changes = sa.Table(
 decisions = sa.Table(
     "ap_ranker_decisions",
     metadata,
-    *_key(sa.String(32), "question_key", "answer_key"),  # of the judgements that it is about
+    *_key(sa.String(32), "question_key", "answer_key"),  # of the judgements that it is about; or `EVERY_ANSWER`
     *_columns(sa.BigInteger, "time"),
     *_columns(sa.String(32), "change"),  # the id of the change that accepted the sentence; empty if it was rejected
     *_columns(sa.Text, "owner", "question"),  # of a rejected one; what was accepted, and by whom, is in its change
 )
-"""What the owner decided about visitors' sentences: whether they are wordings of an answer."""
+"""What the owner decided about visitors' sentences: whether they are wordings of an answer, or not for the FAQ at all."""
 
 owners = sa.Table(
     "ap_ranker_owners",

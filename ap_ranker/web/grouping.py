@@ -71,7 +71,7 @@ class Unanswered:
 
     text: str
     answer: str = ""
-    asked: int = 1  # number of times
+    asked: int = 1  # number of times; or how many said that the answer did not help
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class GroupedQuestion:
     """A question of a group, and the entry that it is most like, if that was looked up."""
 
     text: str
-    asked: int = 1  # number of times, in nearly equal words, or an answer did not help
+    asked: int = 1  # number of times, in nearly equal words
     is_sure: bool = True  # similar enough to the most typical one to be taken with it unasked
     entry: str = ""  # id of the entry
     nearest: str = ""  # its stored question, or the beginning of its text
@@ -105,7 +105,7 @@ class Gap:
 
     @property
     def asked(self) -> int:
-        """How often the questions were asked, or an answer to them did not help."""
+        """How often the questions were asked."""
         return sum(question.asked for question in self.questions)
 
     @property
@@ -130,11 +130,18 @@ class Gap:
 def count(questions: Sequence[Unanswered]) -> dict[str, int]:
     """Question -> how often it was asked: the `MOST` asked most often, of equals the latest first.
 
-    The questions come oldest first.
+    The questions come oldest first. Whoever says that an answer did not help has asked already, and counts once.
     """
     times: Counter[str] = Counter()
+    refusals: Counter[str] = Counter()
     for question in reversed(questions):
-        times[question.text] += question.asked
+        if question.answer:
+            refusals[question.text] = max(refusals[question.text], question.asked)
+            times.setdefault(question.text, 0)  # in its place, among those asked as often
+        else:
+            times[question.text] += question.asked
+    for text, n_refusals in refusals.items():
+        times[text] = max(times[text], n_refusals)
     return dict(times.most_common(MOST))
 
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, case, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, case, delete, func, or_, select, update
 
 from ap_ranker.text.reading import normalized, question_key
 from ap_ranker.web.database import Database, decisions, in_utc, judgements, now, storable
@@ -25,6 +25,9 @@ MOST = 100_000
 MOST_OF_NETWORK = 20
 """Number of questions for which the latest judgement of one network counts, so that a few networks cannot choose what
 the page opens with. Its older judgements are kept, for the owner to see."""
+
+EVERY_ANSWER = ""
+"""The `answer_key` of a decision about a question whatever the answer: it is none for this FAQ."""
 
 COLUMNS = ("question", "answer", "label", "stored_question", "time", "comment")
 """The columns of the file that is exported."""
@@ -159,19 +162,25 @@ class Judgements:
         return self._votes([], most)
 
     def undecided(self, most: int, *, helped: bool) -> list[Votes]:
-        """As `votes`, of those that the owner has neither accepted nor rejected.
+        """As `votes`, of those that the owner has neither accepted nor rejected, to questions that are not dismissed.
 
         They are those whose answer `helped` more often than not, or those of which that cannot be said.
         """
         same_question = decisions.c.question_key == judgements.c.question_key
         same_answer = decisions.c.answer_key == judgements.c.answer_key
         is_decided = select(decisions.c.time).where(same_question, same_answer).exists()
-        return self._votes([~is_decided], most, having=_BALANCE > 0 if helped else _BALANCE <= 0)
+        conditions = [~is_decided, ~is_dismissed(judgements.c.question_key)]
+        return self._votes(conditions, most, having=_BALANCE > 0 if helped else _BALANCE <= 0)
 
     def unhelpful(self, most: int | None = None) -> list[Votes]:
-        """The judgements of answers that did not help, to questions for which that was said more often than not."""
+        """The judgements of answers that did not help, to questions for which that was said more often than not.
+
+        Those that the owner has decided about since, and dismissed questions, are left out.
+        """
         open_ = select(judgements.c.question_key).group_by(judgements.c.question_key).having(_BALANCE < 0)
-        return self._votes([judgements.c.question_key.in_(open_), ~judgements.c.helped], most)
+        is_open = judgements.c.question_key.in_(open_)
+        is_dealt_with = or_(_is_decided_since(), is_dismissed(judgements.c.question_key))
+        return self._votes([is_open, ~judgements.c.helped, ~is_dealt_with], most)
 
     def _votes(
         self, conditions: Sequence[ColumnElement[bool]], most: int | None, *, having: ColumnElement[bool] | None = None
@@ -228,14 +237,35 @@ class Judgements:
                 yield {name: record[name] for name in COLUMNS}
 
 
-def unhelpful_answers(connection: Connection, question_keys: Collection[str]) -> dict[str, set[str]]:
-    """Key of each of these questions -> the keys of the answers to it that helped no more often than not."""
+def unhelpful_answers(
+    connection: Connection, question_keys: Collection[str], *, undecided: bool = False
+) -> dict[str, set[str]]:
+    """Key of each of these questions -> the keys of the answers to it that helped no more often than not.
+
+    If `undecided`, only by judgements that the owner has not decided about since.
+    """
     keys = [judgements.c.question_key, judgements.c.answer_key]
     query = select(*keys).where(keys[0].in_(question_keys)).group_by(*keys).having(_BALANCE <= 0)
+    if undecided:
+        query = query.where(~_is_decided_since())
     unhelpful: dict[str, set[str]] = {key: set() for key in question_keys}
     for question, answer in connection.execute(query):
         unhelpful[question].add(answer)
     return unhelpful
+
+
+def is_dismissed(question_key: ColumnElement[str]) -> ColumnElement[bool]:
+    """The condition that the owner has said of the question with this key that it is none for the FAQ."""
+    same_question = decisions.c.question_key == question_key
+    return select(decisions.c.time).where(same_question, decisions.c.answer_key == EVERY_ANSWER).exists()
+
+
+def _is_decided_since() -> ColumnElement[bool]:
+    """The condition that the owner has decided about a judged answer after this judgement."""
+    same_question = decisions.c.question_key == judgements.c.question_key
+    same_answer = decisions.c.answer_key == judgements.c.answer_key
+    is_later = decisions.c.time >= judgements.c.time
+    return select(decisions.c.time).where(same_question, same_answer, is_later).exists()
 
 
 def _is_counting(network: str) -> tuple[ColumnElement[bool], ...]:

@@ -8,6 +8,7 @@ from sqlalchemy import case, func, select
 
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.web.database import Database, questions
+from ap_ranker.web.judgements import is_dismissed
 from ap_ranker.web.question_log import clean_question
 
 
@@ -26,7 +27,7 @@ class NewQuestion:
 def new_questions(database: Database, since: int, most: int) -> list[NewQuestion]:
     """The questions that the log has from a time on, and not from before; most doubt first, then the latest.
 
-    The same word for word is one question. A score counts as certain from 1 on, and as nothing below 0.
+    The same word for word is one question; what the owner has dismissed is none. A score counts as certain from 1 on, and as nothing below 0.
     """
     score = questions.c.score
     certainty = case((score >= 1, 1.0), (score > 0, score), else_=0.0)
@@ -39,7 +40,7 @@ def new_questions(database: Database, since: int, most: int) -> list[NewQuestion
             func.avg(score).label("score"),
             doubt.label("doubt"),
         )
-        .where(questions.c.outcome.in_([str(outcome) for outcome in Outcome]))
+        .where(questions.c.outcome.in_([str(outcome) for outcome in Outcome]), ~is_dismissed(questions.c.question_key))
         .group_by(questions.c.question_key)
         .having(func.min(questions.c.time) >= since)
         .order_by(doubt.desc(), latest.desc())

@@ -17,7 +17,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.threads import in_daemon_thread
 from ap_ranker.web.database import Database, judgements, now, questions, storable
-from ap_ranker.web.judgements import key_of_question
+from ap_ranker.web.judgements import is_dismissed, key_of_question
 from ap_ranker.web.visitors import Visitors
 
 if TYPE_CHECKING:
@@ -59,14 +59,15 @@ def asked_questions(database: Database, most: int) -> list[str]:
 def unanswered_questions(database: Database, most: int) -> list[tuple[str, int]]:
     """The questions without an answer, those asked most often and latest first, each with how often it was asked.
 
-    So nobody hides what many ask by asking much else. One that got maybes has an answer once one of them helped.
+    So nobody hides what many ask by asking much else. One that got maybes has an answer once one of them helped; one
+    that the owner has dismissed needs none.
     """
     same = judgements.c.question_key == questions.c.question_key
     helped = select(judgements.c.id).where(same, judgements.c.helped).exists()
     maybe = and_(questions.c.outcome == Outcome.MAYBE.value, ~helped)
     query = (
         select(func.max(questions.c.question), func.count())
-        .where(or_(questions.c.outcome == Outcome.NONE.value, maybe))
+        .where(or_(questions.c.outcome == Outcome.NONE.value, maybe), ~is_dismissed(questions.c.question_key))
         .group_by(questions.c.question_key)
         .order_by(func.count().desc(), func.max(questions.c.id).desc())
         .limit(most)

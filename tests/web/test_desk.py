@@ -16,7 +16,7 @@ pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from conftest import TEXTS, reconfigure, write_checkpoint, write_faq
 from searches import write_pipeline
-from sqlalchemy import insert
+from sqlalchemy import insert, update
 from starlette.testclient import TestClient
 
 from ap_ranker.data.faq import Match
@@ -26,8 +26,8 @@ from ap_ranker.search import watch_search
 from ap_ranker.search.setup import set_up
 from ap_ranker.search.watch_search import SearchWatcher
 from ap_ranker.web.app import build_app
-from ap_ranker.web.changes import owners_changes, read_changes
-from ap_ranker.web.database import Database, judgements, open_database, questions
+from ap_ranker.web.changes import Action, Change, insert_change, owners_changes, read_changes
+from ap_ranker.web.database import Database, decisions, judgements, open_database, questions
 from ap_ranker.web.gaps import GapFinder
 from ap_ranker.web.grouping import Unanswered
 from ap_ranker.web.judgements import Judgements, key_of_question
@@ -35,7 +35,10 @@ from ap_ranker.web.new_questions import new_questions
 from ap_ranker.web.owner.overview import NextStep, next_step
 from ap_ranker.web.owner.routes import OwnersPage
 from ap_ranker.web.owner.service import OwnerService
+from ap_ranker.web.owner.suggested_title import suggested_title
+from ap_ranker.web.question_log import clean_question
 from ap_ranker.web.served_search import promise_of
+from ap_ranker.web.traces import delete_sentence, delete_traces
 from ap_ranker.web.usage import WEEKS, Period, weeks_of
 from ap_ranker.web.visitors import DAY
 
@@ -244,6 +247,161 @@ def test_several_are_rejected_at_once_and_undone(owner: TestClient, database: Da
         assert owner.post(f"/owner/api/{name}", json={"sentences": []}).status_code == 422
 
 
+def gaps_of(client: TestClient) -> list[dict[str, Any]]:
+    """The groups once all questions are grouped."""
+    end = time.monotonic() + 20
+    while (found := post(client, "gaps"))["grouping"]:
+        assert time.monotonic() < end
+    gaps: list[dict[str, Any]] = found["gaps"]
+    return gaps
+
+
+def lists_with(client: TestClient, question: str) -> set[str]:
+    """The lists of the page that show a question, and "next" if it is the next step."""
+    shown = {
+        "new": [row["question"] for row in post(client, "new")["questions"]],
+        "feedback": [row["question"] for row in post(client, "feedback")],
+        "gaps": [one["text"] for gap in gaps_of(client) for one in gap["questions"]],
+    }
+    lists = {name for name, texts in shown.items() if question in texts}
+    step = post(client, "overview")["next"]
+    return lists | {"next"} if step and step["text"] == question else lists
+
+
+def test_what_is_not_for_the_faq_leaves_all_lists_until_undone(owner: TestClient, database: Database) -> None:
+    """However it is written; the search goes on as before."""
+    log_unanswered(database, SENTENCE, "something else")
+    judge(database, networks=4)
+    found = gets(owner, SENTENCE)
+    everywhere = {"new", "feedback", "gaps", "next"}
+    assert lists_with(owner, SENTENCE) == everywhere
+    count = post(owner, "new")["count"]
+
+    made = post(owner, "dismiss", questions=[{"text": f"{SENTENCE.upper()}?"}])
+
+    assert lists_with(owner, SENTENCE) == set()
+    assert lists_with(owner, "something else") == {"new", "gaps", "next"}
+    assert post(owner, "new")["count"] == count - 1
+    assert gets(owner, SENTENCE) == found
+    assert read_changes(database) == []
+    [row] = post(owner, "history")
+    assert (row["action"], row["wordings"]) == ("dismiss question", [f"{SENTENCE.upper()}?"])
+    assert conflict(owner, "dismiss", questions=[{"text": SENTENCE}])
+    post(owner, "undo_rejection", sentences=made["sentences"])
+    assert lists_with(owner, SENTENCE) == everywhere
+    assert post(owner, "history") == []
+
+
+def test_several_are_dismissed_at_once_also_long_ones(owner: TestClient, database: Database) -> None:
+    """A judgement has the whole of a question that the log has cut: both go."""
+    long = "why is the okapi so slow " * 30
+    judge(database, long)
+    cut = clean_question(long)
+    log_unanswered(database, cut, "xyzzy")
+    [row] = post(owner, "feedback")
+    assert key_of_question(cut) != row["question_key"] == key_of_question(long)
+
+    asked = [{"text": row["question"], "question_key": row["question_key"]}, {"text": "xyzzy"}]
+    made = post(owner, "dismiss", questions=asked)
+
+    assert lists_with(owner, cut) | lists_with(owner, "xyzzy") == set()
+    post(owner, "undo_rejection", sentences=made["sentences"])
+    assert lists_with(owner, cut) >= {"new", "feedback", "gaps"}
+    assert lists_with(owner, "xyzzy") >= {"new", "gaps"}
+    assert owner.post("/owner/api/dismiss", json={"questions": []}).status_code == 422
+
+
+def test_a_dismissed_question_is_deleted_and_does_not_come_back(owner: TestClient, database: Database) -> None:
+    judge(database)
+    log_unanswered(database, "xyzzy")
+    asked = [{"text": SENTENCE}, {"text": "xyzzy"}]
+    post(owner, "dismiss", questions=asked)
+    delete_sentence(database, SENTENCE)
+    assert [row["wordings"] for row in post(owner, "history")] == [["xyzzy"]]
+    delete_traces(database, sentence="Xyzzy?")
+    assert post(owner, "history") == []
+    assert conflict(owner, "dismiss", questions=asked), "a page that is stale brings nothing back"
+    assert post(owner, "history") == []
+
+
+def test_a_dismissed_question_is_accepted_by_no_stale_page(owner: TestClient, database: Database) -> None:
+    judge(database, helped=True)
+    [row] = post(owner, "feedback")
+    post(owner, "dismiss", questions=[{"text": SENTENCE}])
+    assert post(owner, "feedback") == []
+    assert conflict(owner, "decide", **decision(row, row["judged_entry"])).startswith("This sentence is decided already.")
+
+
+def test_the_owner_overrules_visitors_for_the_entry_that_was_shown(owner: TestClient, database: Database) -> None:
+    """It is its wording then, and what visitors said before is dealt with in all lists; what others say later counts."""
+    second = {"answer": f"{TEXTS[2]}\n{TEXTS[3]}", "stored_question": TEXTS[2]}
+    judge(database, networks=2)
+    judge(database, **second)
+    entry, other = entry_with(owner, TEXTS[0]), entry_with(owner, TEXTS[2])
+    [row, row_of_other] = post(owner, "feedback")
+    assert row["judged_entry"]["key"] == entry["key"]
+    assert lists_with(owner, SENTENCE) >= {"feedback", "gaps"}
+    overruling = {"overrules": True}
+    assert conflict(owner, "decide", **decision(row, entry)).startswith("Visitors say")
+    assert conflict(owner, "decide", **decision(row, other), **overruling).startswith("Visitors say"), "not what they saw"
+
+    made = post(owner, "decide", **decision(row, entry), **overruling)
+
+    wait_until(lambda: gets(owner, SENTENCE) == (Outcome.ANSWER, TEXTS[0]))
+    assert lists_with(owner, SENTENCE) == set()
+    offered = [candidate["key"] for candidate in post(owner, "choices", questions=[SENTENCE])["entries"]]
+    assert entry["key"] not in offered
+    post(owner, "undo", change=made["change"])
+    assert post(owner, "feedback") == [row, row_of_other]
+    assert lists_with(owner, SENTENCE) >= {"feedback", "gaps"}
+
+    post(owner, "decide", **decision(row, entry), **overruling)
+    with database.writing("decisions") as connection:
+        connection.execute(update(decisions).values(time=decisions.c.time - 60))
+    judge(database, network="later", visit="later")
+    assert "gaps" in lists_with(owner, SENTENCE)
+
+
+def test_an_entry_that_knows_the_question_and_is_right(owner: TestClient, database: Database) -> None:
+    judge(database, TEXTS[0])
+    [row] = post(owner, "feedback")
+    assert (row["is_known"], row["knows"]) == (True, True)
+    assert lists_with(owner, TEXTS[0]) >= {"feedback", "gaps"}
+    keys = {name: row[name] for name in ("question_key", "answer_key")}
+    post(owner, "reject", sentences=[{**keys, "wording": TEXTS[0]}])
+    assert lists_with(owner, TEXTS[0]) == set()
+
+
+def test_new_questions_are_counted_beyond_those_shown(owner: TestClient, database: Database) -> None:
+    log_unanswered(database, *[f"xyzzy {number}" for number in range(53)], TEXTS[0])
+    found = post(owner, "new")
+    assert (found["count"], len(found["questions"])) == (53, 50)
+
+
+def test_whoever_says_that_an_answer_did_not_help_has_asked_once(owner: TestClient, database: Database) -> None:
+    log_unanswered(database, SENTENCE, SENTENCE)
+    judge(database)
+    judge(database, answer="Another answer", stored_question="Another")
+    [gap] = gaps_of(owner)
+    assert gap["asked"] == 2
+    assert [row["asked"] for row in post(owner, "new")["questions"]] == [2]
+
+
+@pytest.mark.parametrize(
+    ("question", "title"),
+    [
+        ("where is my parcel", "Where is my parcel?"),
+        ("wie lange dauert es", "Wie lange dauert es?"),
+        ("öffnet ihr sonntags?", "Öffnet ihr sonntags?"),
+        ("my bicycle is broken", "My bicycle is broken"),
+        ("Can I pay by invoice.", "Can I pay by invoice."),
+        ("", ""),
+    ],
+)
+def test_a_title_is_the_question_as_one_writes_it(question: str, title: str) -> None:
+    assert suggested_title(question) == title
+
+
 def test_undoing_a_rejection_takes_back_nothing_that_was_accepted(owner: TestClient, database: Database) -> None:
     judge(database, helped=True)
     [row] = post(owner, "feedback")
@@ -259,10 +417,7 @@ def test_the_nearest_entry_of_a_gap_is_none_that_did_not_help(owner: TestClient,
     _, first = gets(owner, SENTENCE)
     entry = entries[first]
     judge(database, answer=f"{first}\n{entry['answer']}", stored_question=first, networks=2)
-    end = time.monotonic() + 20
-    while (found := post(owner, "gaps"))["grouping"]:
-        assert time.monotonic() < end
-    [gap] = found["gaps"]
+    [gap] = gaps_of(owner)
     assert gap["unhelpful"] == [entry["key"]]
     assert gap["nearest_entry"]["key"] not in ("", entry["key"])
 
@@ -387,7 +542,9 @@ def test_what_has_happened_since_the_last_visit(owner: TestClient, database: Dat
     assert post(owner, "overview", since=first["now"] + 1)["happened"] == none
     log_unanswered(database, "xyzzy", "plugh")
     judge(database, "thanks", helped=True)
-    post(owner, "change", action="add entry", question="q", answer="a")
+    post(owner, "change", action="add entry", question="q", answer="a")  # of this owner: it does not count
+    with database.writing("changes") as connection:
+        insert_change(connection, Change.make(Action.add_entry, question="r", answer="b", owner="another"))
     later = post(owner, "overview", since=first["now"])["happened"]
     assert (later["questions"], later["helped"], later["changes"]) == (2, 1, 1)
     for since in (-1, 2**53, "x"):
@@ -396,10 +553,10 @@ def test_what_has_happened_since_the_last_visit(owner: TestClient, database: Dat
 
 def test_new_questions_of_the_page_are_those_that_no_entry_knows(owner: TestClient, database: Database) -> None:
     log_unanswered(database, "xyzzy", TEXTS[0].upper(), "<b>plugh</b>")
-    assert [row["question"] for row in post(owner, "new")] == ["<b>plugh</b>", "xyzzy"]
+    assert [row["question"] for row in post(owner, "new")["questions"]] == ["<b>plugh</b>", "xyzzy"]
     entry = entry_with(owner, TEXTS[0])
     post(owner, "change", action="add wordings", entry=entry["key"], wordings=["xyzzy"])
-    assert [row["question"] for row in post(owner, "new")] == ["<b>plugh</b>"]
+    assert [row["question"] for row in post(owner, "new")["questions"]] == ["<b>plugh</b>"]
 
 
 def test_what_is_promised_and_learnt_from(tmp_path: Path, checkpoint: Path, owner: TestClient) -> None:

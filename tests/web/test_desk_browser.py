@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -167,12 +168,12 @@ def test_several_are_rejected_at_once_and_come_back(browser: Browser, address: s
         judge(database, sentence, helped=True)
     with logged_in(browser, address, section="wordings") as page:
         several = page.locator("#wordings .several")
-        reject = several.get_by_role("button", name="Reject the ticked ones")
+        reject = several.get_by_role("button", name="Ticked ones: no wording")
         expect(reject).to_be_disabled()
         for sentence in ("reject me", "and me"):
             page.get_by_role("checkbox", name=sentence).check()
         reject.click()
-        expect(page.get_by_role("status")).to_have_text("2 sentences rejected.")
+        expect(page.get_by_role("status")).to_have_text("2 sentences are no wordings.")
         expect(card(page, "wordings", "not me")).to_have_count(1)
         expect(card(page, "wordings", "reject me")).to_have_count(0)
         expect(page.get_by_role("heading", name="Wordings")).to_be_focused()
@@ -181,6 +182,75 @@ def test_several_are_rejected_at_once_and_come_back(browser: Browser, address: s
         expect(card(page, "wordings", "and me")).to_have_count(1)
         several.get_by_label("Tick all").check()
         expect(page.locator("#wordings .tick:not(:checked)")).to_have_count(0)
+
+
+def test_what_is_not_for_the_faq_leaves_every_list(browser: Browser, address: str, database: Database) -> None:
+    """A question of a visitor from New questions, another from the gaps, two together from Did not help."""
+    sentences = ("who won the football match", "tell me a joke about okapis", "is god real", "what shall I cook")
+    with httpx.Client(base_url=address, timeout=60) as client:
+        for question in sentences[:2]:
+            client.post("/api/search", json={"question": question}).raise_for_status()
+    for question in sentences[2:]:
+        judge(database, question, helped=False)
+    wait_until(lambda: set(sentences[:2]) <= {row.question for row in logged_questions(database)})
+
+    def gone(page: Page, question: str) -> None:
+        for section in ("new", "unhelpful", "gaps"):
+            go(page, section)
+            expect(card(page, section, question)).to_have_count(0)
+
+    with logged_in(browser, address, section="new") as page:
+        card(page, "new", sentences[0]).get_by_role("button", name="Not for the FAQ").click()
+        expect(page.get_by_role("status")).to_have_text("One question is not for the FAQ.")
+        gone(page, sentences[0])
+        expect(page.locator("#gaps .grouping")).to_have_text("")
+        row = card(page, "gaps", sentences[1])
+        row.get_by_role("button", name="Not for the FAQ").click()
+        gone(page, sentences[1])
+        go(page, "unhelpful")
+        for question in sentences[2:]:
+            page.get_by_role("checkbox", name=question).check()
+        page.get_by_role("button", name="Ticked ones: not for the FAQ").click()
+        expect(page.get_by_role("status")).to_have_text("2 questions are not for the FAQ.")
+        gone(page, sentences[2])
+        page.locator("#undo").click()
+        expect(page.get_by_role("status")).to_have_text("Undone.")
+        go(page, "unhelpful")
+        expect(card(page, "unhelpful", sentences[2])).to_have_count(1)
+        go(page, "changes")
+        made = card(page, "changes", sentences[0])
+        expect(made).to_contain_text("Not for the FAQ")
+        made.get_by_role("button", name="Undo").click()
+        expect(made).to_have_count(0)
+        go(page, "new")
+        expect(card(page, "new", sentences[0])).to_have_count(1)
+
+
+def test_an_entry_that_visitors_pressed_wrongly_is_right(browser: Browser, address: str, database: Database) -> None:
+    question = "quokka parcel at the door"
+    judge(database, question, helped=False)
+    with logged_in(browser, address, section="unhelpful") as page:
+        row = card(page, "unhelpful", question)
+        expect(row).to_contain_text("1 × did not help, from 1 network: ")
+        row.get_by_role("button", name="This entry is right").click()
+        expect(page.locator("#preview .into")).to_have_text(f"New wording of: {TEXTS[0]}")
+        save_preview(page)
+        expect(page.get_by_role("status")).to_contain_text("Saved.")
+        expect(row).to_have_count(0)
+        assert [(made.of, made.wordings) for made in read_changes(database)][-1:] == [(TEXTS[0], (question,))]
+        go(page, "entries")
+        page.get_by_role("button", name="New entry").click()
+        expect(page.get_by_role("status")).to_have_text("")  # "Saved" was of another step
+        expect(page.locator("#undo")).to_be_hidden()
+        page.keyboard.press("Escape")
+        go(page, "new")
+        card(page, "new", "parcel parcel battery").get_by_role("button", name="New entry").click()
+        expect(page.get_by_label("Question", exact=True)).to_have_value("Parcel parcel battery")
+        page.keyboard.press("Escape")
+        go(page, "changes")
+        card(page, "changes", question).get_by_role("button", name="Undo").click()
+        go(page, "unhelpful")
+        expect(row).to_have_count(1)
 
 
 def test_what_is_deleted_can_be_kept_for_some_seconds(browser: Browser, address: str, database: Database) -> None:
@@ -218,10 +288,19 @@ def test_what_is_new_since_the_last_visit(browser: Browser, address: str, databa
         judge(database, "a new complaint", networks=7, helped=False)
         page = context.new_page()
         page.goto(f"{address}owner")
+        expect(page.locator("#happened")).to_contain_text("In the last four weeks")  # the visit is the same
+        page.close()
+        page = context.new_page()
+        page.clock.set_fixed_time(datetime.now() + timedelta(minutes=61))
+        page.goto(f"{address}owner")
         expect(page.locator("#happened")).to_contain_text("Since your last visit, ")
-        expect(page.locator("#happened")).to_contain_text("7 × “did not help”")
+        expect(page.locator("#happened")).to_contain_text(": nothing.")  # what came before its end was shown then
+        judge(database, "a new complaint", networks=9, helped=False)
         page.reload()
-        expect(page.locator("#happened")).to_contain_text("7 × “did not help”")  # the visit is the same
+        expect(page.locator("#happened")).to_contain_text("2 × “did not help”")
+        page.clock.set_fixed_time(datetime.now() + timedelta(minutes=90))
+        page.reload()
+        expect(page.locator("#happened")).to_contain_text("2 × “did not help”")
         expect(page.locator("#next")).to_contain_text("Most useful now: Did not help – “a new complaint” comes first.")
         page.locator("#next a").click()
         expect(card(page, "unhelpful", "a new complaint")).to_be_visible()
@@ -291,9 +370,9 @@ def test_everybody_can_use_the_desk(browser: Browser, address: str, database: Da
         assert faults_in_window(page) == [], "editor"
         page.keyboard.press("Escape")
         listen(page)
-        card(page, "unhelpful", "for nobody").get_by_role("button", name="Reject").click()
-        expect(page.get_by_role("status")).to_have_text("One sentence rejected.")
-        assert announced(page).count("One sentence rejected.") == 1
+        card(page, "unhelpful", "for nobody").get_by_role("button", name="Not for the FAQ").click()
+        expect(page.get_by_role("status")).to_have_text("One question is not for the FAQ.")
+        assert announced(page).count("One question is not for the FAQ.") == 1
         assert faults(page) == [], "status"
         page.locator("#undo").click()
         expect(page.get_by_role("status")).to_have_text("Undone.")

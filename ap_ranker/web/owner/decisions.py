@@ -1,15 +1,15 @@
-"""What the owner decides about visitors' sentences: whether they are wordings of an entry."""
+"""What the owner decides about visitors' sentences: whether they are wordings of an entry, or no questions of the FAQ."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select
 
 from ap_ranker.web.changes import Action, Change, insert_change
-from ap_ranker.web.database import Database, decisions, judgements, now, storable
-from ap_ranker.web.judgements import key_of_question, unhelpful_answers
+from ap_ranker.web.database import Database, decisions, judgements, now, questions, storable
+from ap_ranker.web.judgements import EVERY_ANSWER, key_of_question, unhelpful_answers
 from ap_ranker.web.owner.current_entries import (
     ConflictError,
     EntryFacts,
@@ -24,9 +24,11 @@ GONE = "This sentence is not there any more. Load the page again."
 REJECTION = "reject wordings"
 """The name of a rejection in the history, beside those of changes."""
 
+DISMISSAL = "dismiss question"
+"""That of a question which is none for the FAQ."""
 
 _IS_REJECTION = decisions.c.change == ""
-"""The condition that a sentence was rejected: what accepts one is a change."""
+"""The condition that a sentence was rejected or dismissed: what accepts one is a change."""
 
 
 class Judged(NamedTuple):
@@ -42,6 +44,18 @@ class Judged(NamedTuple):
         return {"question_key": self.question_key, "answer_key": self.answer_key}
 
 
+class Asked(NamedTuple):
+    """A visitor's question as the owner has seen it; the key of its judgements, if it is longer than what is shown."""
+
+    text: str
+    question_key: str = ""
+
+    @property
+    def keys(self) -> set[str]:
+        """Those that the log and judgements have of it."""
+        return {key_of_question(self.text), self.question_key or key_of_question(self.text)}
+
+
 class Decisions:
     """The decisions in a database. `entries_in` gives the facts of all entries as a transaction sees them."""
 
@@ -49,17 +63,23 @@ class Decisions:
         self._database = database
         self._entries_in = entries_in
 
-    def accept(self, judged: Judged, entry: str, *, version: str = "", owner: str = "") -> Change:
+    def accept(
+        self, judged: Judged, entry: str, *, version: str = "", owner: str = "", overrules: bool = False
+    ) -> Change:
         """Make a sentence a wording of the entry of this key, as `entry_of_key` finds it.
 
         ConflictError is raised if it is decided already, an entry knows it, its judgement or the entry is gone, or
-        visitors say that this entry did not help.
+        visitors say that this entry did not help. If the owner `overrules` them, what they say of the judged answer
+        does not count.
         """
+        overruled = {judged.answer_key} if overrules else set()
         with self._database.writing("changes", "decisions") as connection:
             _require_undecided(connection, judged)
             facts_of_entries = self._entries_in(connection)
             keyed = entry_of_key(entry, [facts.keyed for facts in facts_of_entries], version)
-            require_helpful(connection, [judged.question_key], key=entry, facts_of_entries=facts_of_entries)
+            require_helpful(
+                connection, [judged.question_key], key=entry, facts_of_entries=facts_of_entries, overruled=overruled
+            )
             if is_among(judged.wording, question_keys_of(facts_of_entries)):
                 raise ConflictError("An entry knows this sentence already. Load the page again.")
             change = Change.make(
@@ -92,8 +112,30 @@ class Decisions:
             raise conflict
         return n_rejected
 
+    def dismiss(self, asked: Iterable[Asked], owner: str = "") -> list[dict[str, str]]:
+        """Keep that questions are none for the FAQ, and return the two keys of each, by which to take that back.
+
+        Those that are dismissed already, or gone, are left as they are; ConflictError is raised if all of them are.
+        """
+        texts: dict[str, str] = {}
+        for question in asked:
+            for key in question.keys:
+                texts.setdefault(key, question.text)
+        dismissed = []
+        with self._database.writing("decisions") as connection:
+            for key, text in texts.items():
+                keys = {"question_key": key, "answer_key": EVERY_ANSWER}
+                if not _is_left(connection, key) or _is_decided(connection, keys):
+                    continue
+                decision = {"change": "", "owner": storable(owner), "question": storable(text), "time": now()}
+                connection.execute(insert(decisions).values(**keys, **decision))
+                dismissed.append(keys)
+        if not dismissed:
+            raise ConflictError(GONE)
+        return dismissed
+
     def take_back(self, keys_of_rejected: Iterable[Mapping[str, str]]) -> int:
-        """Undo rejections, by the two keys of each, and return how many; ConflictError if none of them is there."""
+        """Undo rejections or dismissals, by the two keys of each, and return how many; ConflictError if none is there."""
         conditions = []
         for keys in keys_of_rejected:
             same_question = decisions.c.question_key == keys["question_key"]
@@ -108,7 +150,7 @@ class Decisions:
         return n_deleted
 
     def rejections(self, most: int) -> list[dict[str, Any]]:
-        """The latest rejections, as the history shows them beside changes; with the keys by which to take one back."""
+        """The latest rejections and dismissals, as the history shows them; with the keys by which to take one back."""
         same_question = judgements.c.question_key == decisions.c.question_key
         same_answer = judgements.c.answer_key == decisions.c.answer_key
         judged = select(func.min(judgements.c.stored_question)).where(same_question, same_answer).scalar_subquery()
@@ -120,7 +162,7 @@ class Decisions:
             rejections.append(
                 {
                     "id": "",  # it is no change
-                    "action": REJECTION,
+                    "action": DISMISSAL if row["answer_key"] == EVERY_ANSWER else REJECTION,
                     "time": row["time"],
                     "owner": clean_question(row["owner"]),
                     "of": row["stored_question"] or "",  # empty: the judgement is gone
@@ -136,19 +178,37 @@ class Decisions:
 
 def _require_undecided(connection: Connection, judged: Judged) -> None:
     """ConflictError if the owner has decided about a judgement, or if it is gone."""
-    decided = connection.scalar(select(decisions.c.time).filter_by(**judged.keys).limit(1))
-    if decided is not None:
+    keys_of_dismissal = judged.keys | {"answer_key": EVERY_ANSWER}
+    if _is_decided(connection, judged.keys) or _is_decided(connection, keys_of_dismissal):
         raise ConflictError("This sentence is decided already. Load the page again.")
     judgement = connection.scalar(select(judgements.c.id).filter_by(**judged.keys).limit(1))
     if judgement is None:
         raise ConflictError(GONE)
 
 
+def _is_decided(connection: Connection, keys: Mapping[str, str]) -> bool:
+    """Whether there is a decision with these two keys."""
+    return connection.scalar(select(decisions.c.time).filter_by(**keys).limit(1)) is not None
+
+
+def _is_left(connection: Connection, question_key: str) -> bool:
+    """Whether visitors' question is still there: what was deleted must not come back with a decision about it."""
+    for table in (questions, judgements):
+        if connection.scalar(select(table.c.id).where(table.c.question_key == question_key).limit(1)) is not None:
+            return True
+    return False
+
+
 def require_helpful(
-    connection: Connection, question_keys: Iterable[str], *, key: str, facts_of_entries: Iterable[EntryFacts]
+    connection: Connection,
+    question_keys: Iterable[str],
+    *,
+    key: str,
+    facts_of_entries: Iterable[EntryFacts],
+    overruled: Collection[str] = (),  # keys of answers of which the owner knows better
 ) -> None:
     """ConflictError if visitors say that the entry of a key, with the text that it has now, did not help a question."""
-    answer_keys = {facts.answer_key for facts in facts_of_entries if facts.keyed.key == key}
+    answer_keys = {facts.answer_key for facts in facts_of_entries if facts.keyed.key == key}.difference(overruled)
     for unhelpful in unhelpful_answers(connection, list(question_keys)).values():
         if answer_keys & unhelpful:
             raise ConflictError(

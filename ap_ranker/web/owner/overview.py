@@ -45,18 +45,18 @@ def next_step(
     return max(steps, key=lambda step: step.visitors, default=None)  # the first of equal ones
 
 
-def happened_since(database: Database, since: int) -> dict[str, int]:
+def happened_since(database: Database, since: int, owner: str = "") -> dict[str, int]:
     """How often each of these has happened from a time on.
 
     `questions` asked, judgements that an answer `helped` or did not (`unhelpful`), `comments` beside these, and
-    `changes` of the owners, also such as are undone.
+    `changes` of all owners but this one, also such as are undone.
     """
     conditions: dict[str, tuple[Table, Iterable[Any]]] = {
         "questions": (questions, ()),
         "helped": (judgements, (judgements.c.helped,)),
         "unhelpful": (judgements, (~judgements.c.helped,)),
         "comments": (judgements, (judgements.c.comment != "",)),
-        "changes": (changes, (changes.c.action != Action.undo.value,)),
+        "changes": (changes, (changes.c.action != Action.undo.value, changes.c.owner != owner)),
     }
     counts = {}
     with database.reading() as connection:

@@ -22,7 +22,7 @@ from ap_ranker.files import html_text
 from ap_ranker.web.changes import Action
 from ap_ranker.web.limits import Failure, bearer_key, failing_as
 from ap_ranker.web.owner.current_entries import ConflictError
-from ap_ranker.web.owner.decisions import Judged
+from ap_ranker.web.owner.decisions import Asked, Judged
 from ap_ranker.web.owner.service import OwnerService
 from ap_ranker.web.owner.sessions import COOKIE, Sessions, require_own_site
 from ap_ranker.web.owner.texts import TEXTS
@@ -64,11 +64,11 @@ def _assets() -> dict[str, str]:
 ASSETS = _assets()
 SHOWN = ("server", "overview", "usage", "quality", "new", "gaps", "feedback", "comments", "entries", "history")
 TRIED = ("choices", "preview")
-CHANGED = ("change", "decide", "reject", "undo", "undo_rejection", "delete_question", "delete_comment")
+CHANGED = ("change", "decide", "reject", "dismiss", "undo", "undo_rejection", "delete_question", "delete_comment")
 API = tuple(f"/owner/api/{name}" for name in (*SHOWN, *TRIED, *CHANGED))
 ROUTES = (PAGE, LOGIN, LOGOUT, TABLE, *ASSETS, *API)
 
-LARGER = dict.fromkeys(("/owner/api/change", "/owner/api/preview", "/owner/api/choices"), 256 * 1024)
+LARGER = dict.fromkeys([f"/owner/api/{name}" for name in ("change", "preview", "choices", "dismiss")], 256 * 1024)
 """Path -> maximum size of a request in bytes, where it is not that of a question."""
 
 _PAGE = files("ap_ranker.web.owner") / "page"
@@ -150,8 +150,21 @@ class RejectionRequest(OwnerRequest):
     sentences: Annotated[tuple[RejectedSentence, ...], Field(min_length=1, max_length=1000)]
 
 
+class AskedQuestion(OwnerRequest):
+    """A visitor's question as the owner has seen it, and the key of its judgements where the page has that."""
+
+    text: Line
+    question_key: Key = ""
+
+
+class DismissalRequest(OwnerRequest):
+    """The questions that are none for the FAQ."""
+
+    questions: Annotated[tuple[AskedQuestion, ...], Field(min_length=1, max_length=1000)]
+
+
 class UndoneRejectionRequest(OwnerRequest):
-    """The rejected sentences that are again to be decided about."""
+    """The rejected or dismissed sentences that are again to be decided about."""
 
     sentences: Annotated[tuple[SentenceKeys, ...], Field(min_length=1, max_length=1000)]
 
@@ -180,6 +193,7 @@ class DecisionRequest(RejectedSentence):
     state: Literal["accepted", "rejected"]
     entry: Key = ""  # whose wording it becomes
     version: Key = ""  # of that entry, as the owner has seen it; empty of a program that accepts any
+    overrules: bool = False  # whether the judged entry is right, whatever visitors say of it
 
 
 class ChangeRequest(OwnerRequest):
@@ -237,8 +251,8 @@ class OwnersPage:
             return usage_of(service.database, request.period)
 
         @self._post(app, "overview", OverviewRequest)
-        def overview(request: OverviewRequest, _: str) -> dict[str, Any]:
-            return service.overview(request.since)
+        def overview(request: OverviewRequest, owner: str) -> dict[str, Any]:
+            return service.overview(request.since, owner)
 
         @self._post(app, "quality", OwnerRequest)
         def quality(*_: Any) -> dict[str, Any]:
@@ -246,7 +260,7 @@ class OwnersPage:
             return {"promise": promise, "weeks": weeks_of(service.database)}
 
         @self._post(app, "new", OwnerRequest)
-        def new(*_: Any) -> list[dict[str, Any]]:
+        def new(*_: Any) -> dict[str, Any]:
             return service.new_questions()
 
         @self._post(app, "gaps", OwnerRequest)
@@ -296,6 +310,11 @@ class OwnersPage:
         def reject(request: RejectionRequest, owner: str) -> dict[str, int]:
             sentences = [Judged(**dict(sentence)) for sentence in request.sentences]
             return {"rejected": service.reject(sentences, owner)}
+
+        @self._post(app, "dismiss", DismissalRequest)
+        def dismiss(request: DismissalRequest, owner: str) -> dict[str, Any]:
+            asked = [Asked(**dict(question)) for question in request.questions]
+            return {"sentences": service.dismiss(asked, owner)}
 
         @self._post(app, "undo_rejection", UndoneRejectionRequest)
         def undo_rejection(request: UndoneRejectionRequest, _: str) -> dict[str, int]:

@@ -44,8 +44,9 @@ from ap_ranker.web.owner.current_entries import (
     is_among,
     title_of,
 )
-from ap_ranker.web.owner.decisions import GONE, Decisions, Judged, require_helpful
+from ap_ranker.web.owner.decisions import GONE, Asked, Decisions, Judged, require_helpful
 from ap_ranker.web.owner.overview import happened_since, next_step
+from ap_ranker.web.owner.suggested_title import suggested_title
 from ap_ranker.web.owner.wording_preview import WordingPreview
 from ap_ranker.web.question_log import clean_question
 from ap_ranker.web.served_search import promise_of
@@ -59,6 +60,9 @@ SHOWN = 50
 
 ENTRIES = 12
 """Number of entries on a page of them."""
+
+MOST_NEW = 2000
+"""Maximum number of new questions that are counted."""
 
 NEW_DAYS = 28
 """Number of days for which a question that nobody has asked before is a new one."""
@@ -114,32 +118,36 @@ class OwnerService:
         n_wordings = sum(len(facts.keyed.entry.wordings) for facts in facts_of_entries)
         return asdict(promise_of(self._search, self._limits)) | {"wordings": n_wordings}
 
-    def overview(self, since: int | None) -> dict[str, Any]:
+    def overview(self, since: int | None, owner: str = "") -> dict[str, Any]:
         """What has happened `since` the owner's last visit, or in `NEW_DAYS`, and the most useful thing to do `next`.
 
-        `now` is the time by which to ask the next time.
+        What this owner has changed does not count. `now` is the time by which to ask the next time.
         """
         time = now()
         begin = time - NEW_DAYS * DAY if since is None else since
         rows = self.feedback_rows()
         unhelpful = [row for row in rows if not row["helps"]]
         helpful = [row for row in rows if row["helps"]]
-        step = next_step(unhelpful, self.gaps()["gaps"], new=self.new_questions(), wordings=helpful)
-        happened = happened_since(self.database, begin)
+        step = next_step(unhelpful, self.gaps()["gaps"], new=self.new_questions()["questions"], wordings=helpful)
+        happened = happened_since(self.database, begin, owner=owner)
         return {"now": time, "since": begin, "happened": happened, "next": None if step is None else asdict(step)}
 
-    def new_questions(self) -> list[dict[str, Any]]:
-        """The questions of `NEW_DAYS` that nobody asked before, most doubt first, without those that an entry knows."""
+    def new_questions(self) -> dict[str, Any]:
+        """The first questions of `NEW_DAYS` that nobody asked before, and how many there are; most doubt first.
+
+        Those that an entry knows are left out, and so are all after `MOST_NEW`.
+        """
         current = self._current_entries()
-        new = new_questions(self.database, since=now() - NEW_DAYS * DAY, most=4 * SHOWN)  # many may be known by now
+        new = new_questions(self.database, since=now() - NEW_DAYS * DAY, most=MOST_NEW)
         unknown = [question for question in new if not is_among(question.text, current.question_keys)]
         rows = []
         for question in unknown[:SHOWN]:
             keyed = current.by_id.get(question.entry)
-            row = asdict(question) | {"question": question.text, "entry": "" if keyed is None else title_of(keyed)}
+            shown = {"question": question.text, "title": suggested_title(question.text)}
+            row = asdict(question) | shown | {"entry": "" if keyed is None else title_of(keyed)}
             del row["text"]
             rows.append(row)
-        return rows
+        return {"count": len(unknown), "questions": rows}
 
     def choices(self, questions: Sequence[str], left_out: Sequence[str] = ()) -> dict[str, Any]:
         """The entries that the search finds for the first of these questions, without those that are `left_out`.
@@ -158,17 +166,19 @@ class OwnerService:
         keyed = entry_of_key(entry, current.by_key.values(), version)
         return self._preview.of(keyed, wordings, current)
 
-    def _unhelpful_entries(self, question_keys: Iterable[str], current: CurrentEntries) -> list[str]:
-        """The keys of the entries that visitors say did not help any of these questions."""
+    def _unhelpful_entries(
+        self, question_keys: Iterable[str], current: CurrentEntries, *, undecided: bool = False
+    ) -> list[str]:
+        """The keys of the entries that visitors say did not help any of these questions, as `unhelpful_answers`."""
         with self.database.reading() as connection:
-            unhelpful = unhelpful_answers(connection, list(question_keys))
+            unhelpful = unhelpful_answers(connection, list(question_keys), undecided=undecided)
         answer_keys = set().union(*unhelpful.values())
         return current.keys_with(sorted(answer_keys))
 
     def gaps(self) -> dict[str, Any]:
         """The groups of unanswered questions so far, each with its nearest entry, and whether more come (`grouping`).
 
-        Of each question: how often it was `asked`, whether it is `ticked`, and the question of the entry that it is
+        Of each question: how often it was `asked`, a `title` for an entry of it, whether it is `ticked`, and the question of the entry that it is
         `more_like` than the nearest entry of its group. `unhelpful` has the keys of the entries that visitors say did
         not help a question of the group: none of them is its nearest one.
         """
@@ -197,8 +207,9 @@ class OwnerService:
         for one_vote in self._judgements.undecided(SHOWN, helped=False):
             unhelpful = self._unhelpful_entries([one_vote.question_key], current)
             row = _judgement_as_json(one_vote, current, helps=False) | {"unhelpful": unhelpful}
+            still_unhelpful = self._unhelpful_entries([one_vote.question_key], current, undecided=True)
             knowing = current.that_know(row["question"])
-            if all(keyed.key in unhelpful for keyed in knowing):
+            if all(keyed.key in still_unhelpful for keyed in knowing):
                 rows.append(row)
         return self._with_words(rows)
 
@@ -337,6 +348,7 @@ class OwnerService:
         wording: str,
         entry: str = "",
         version: str = "",
+        overrules: bool = False,
     ) -> dict[str, str]:
         """Keep that a visitor's sentence is `accepted`, as `Decisions.accept`, or `rejected`, as its `reject`.
 
@@ -347,12 +359,16 @@ class OwnerService:
             self.reject([judged], owner)
             return {"state": state}
         self._require_documents()
-        change = self._decisions.accept(judged, entry, version=version, owner=owner)
+        change = self._decisions.accept(judged, entry, version=version, owner=owner, overrules=overrules)
         return {"state": state, "change": change.id}
 
     def reject(self, sentences: Iterable[Judged], owner: str = "") -> int:
         """As `Decisions.reject`."""
         return self._decisions.reject(sentences, owner)
+
+    def dismiss(self, asked: Iterable[Asked], owner: str = "") -> list[dict[str, str]]:
+        """As `Decisions.dismiss`."""
+        return self._decisions.dismiss(asked, owner)
 
     def take_back(self, keys_of_rejected: Iterable[Mapping[str, str]]) -> int:
         """As `Decisions.take_back`."""
@@ -396,7 +412,7 @@ class OwnerService:
     def _gaps(self, current: CurrentEntries) -> tuple[list[Gap], bool]:
         """The first groups so far, and whether more come; they are made again if anything has changed."""
         searched = ([file_version(file) for file in self._wordings], current)
-        revisions = [self.database.revision(part) for part in ("questions", "judgements")]
+        revisions = [self.database.revision(part) for part in ("questions", "judgements", "decisions")]
 
         def work() -> Iterator[list[Gap]]:
             entries = None if self._documents is None else [facts.keyed.entry for facts in current.facts]
@@ -429,6 +445,7 @@ def _gap_as_json(gap: Gap, current: CurrentEntries, unhelpful: Sequence[str]) ->
             {
                 "text": question.text,
                 "asked": question.asked,
+                "title": suggested_title(question.text),
                 "ticked": gap.takes(question),
                 "more_like": question.nearest if gap.is_elsewhere(question) else "",
             }
@@ -464,6 +481,8 @@ def _judgement_as_json(votes: Votes, current: CurrentEntries, *, helps: bool) ->
         "entry": votes.stored_question if keyed is None else title_of(keyed),
         "key": keyed.key if keyed is not None and is_offered else "",
         "is_known": is_known,
+        "knows": keyed is not None and keyed in current.that_know(sentence),
+        "title": suggested_title(sentence),
         "unhelpful": [],
         "judged_entry": None if keyed is None else entry_as_json(keyed),
     }

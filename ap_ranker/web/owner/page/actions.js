@@ -51,7 +51,24 @@ export function reject(sentences) {
   });
 }
 
+// Questions that are none for the FAQ, each its text, and the key of its judgements where the page has that.
+export function dismiss(questions) {
+  return keep("dismiss", { questions }, {
+    outcome: () => filled(texts.dismissed, { count: questions.length }),
+    undo: ({ sentences }) => ["undo_rejection", { sentences }],
+  });
+}
+
 let deletion = null; // what is deleted in a moment
+
+// Open a window: what was said of an earlier step goes, but for a deletion that can still be undone.
+export function openWindow(dialog) {
+  if (!deletion) {
+    say("");
+    offerUndo(null);
+  }
+  dialog.showModal();
+}
 
 export async function removeSoon(name, body, item) {
   await finishDeletion();

@@ -1,5 +1,5 @@
 // The entries of the FAQ, and the window in which one is written.
-import { change } from "./actions.js";
+import { change, openWindow } from "./actions.js";
 import { clone, element, fill, make, post, say, showFolded } from "./basics.js";
 import { filled, texts } from "./texts.js";
 
@@ -65,7 +65,7 @@ export function edit(entry, { question, answer, wordings }) {
   element("answer").value = answer;
   element("wordings-of").value = wordings.join("\n");
   editor.querySelector(".alert").textContent = "";
-  editor.showModal();
+  openWindow(editor);
 }
 
 editor.querySelector("form").addEventListener("submit", async (event) => {

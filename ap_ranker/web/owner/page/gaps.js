@@ -1,4 +1,5 @@
 // What the FAQ lacks: new questions, and groups of questions that nobody could answer.
+import { dismiss } from "./actions.js";
 import { clone, element, fill, list, post, say, showFolded } from "./basics.js";
 import { edit, isEditable } from "./entries.js";
 import { showCount } from "./sections.js";
@@ -7,23 +8,28 @@ import { addWordings, choose, propose } from "./wordings.js";
 
 const twoDigits = new Intl.NumberFormat(language, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 
+const withScore = (name, score) => (score === null ? name : filled(texts.withScore, { name, score: twoDigits.format(score) }));
+
 function newCard(asked) {
   const [item, part] = clone("newly");
-  const { question } = asked;
+  const { question, title } = asked;
   showFolded(part(".question"), question);
-  const entry = [asked.entry || texts.noEntryNear, ...(asked.score === null ? [] : [`(${twoDigits.format(asked.score)})`])].join(" ");
+  const entry = withScore(asked.entry || texts.noEntryNear, asked.score);
   const outcome = filled(texts.lastOutcome, { outcome: texts.outcomes[asked.outcome], entry });
   part(".about").textContent = [filled(texts.asked, { count: asked.asked }), outcome].join(" · ");
-  part(".buttons").hidden = !isEditable();
-  part(".choose").addEventListener("click", () => choose([question], { save: (chosen) => addWordings(chosen, [question]) }));
-  part(".write").addEventListener("click", () => edit(null, { question, answer: "", wordings: [] }));
+  for (const name of [".choose", ".write"]) part(name).hidden = !isEditable();
+  part(".choose").addEventListener("click", () => choose([question], { title, save: (chosen) => addWordings(chosen, [question]) }));
+  part(".write").addEventListener("click", () => edit(null, { question: title, answer: "", wordings: [] }));
+  part(".dismiss").addEventListener("click", () => dismiss([{ text: question }]));
   return item;
 }
 
 export async function showNew() {
-  const rows = await post("new");
-  showCount("new", rows.length);
-  fill("new", rows.map(newCard));
+  const { count, questions } = await post("new");
+  showCount("new", count);
+  element("new").querySelector(".some").textContent =
+    count > questions.length ? filled(texts.someShown, { shown: questions.length, count }) : "";
+  fill("new", questions.map(newCard));
 }
 
 const ticks = new Map(); // question -> whether the owner wants it, where that is not as the server proposes
@@ -50,7 +56,6 @@ function gapCard(gap) {
   const [item, part] = clone("gap");
   showFolded(part(".question"), gap.questions[0].text);
   part(".asked").textContent = filled(texts.asked, { count: gap.asked });
-  part("fieldset").disabled = !isEditable();
   part("ul").replaceChildren(...gap.questions.map((question) => tickBox(question, ++boxes)));
   const wanted = () => [...item.querySelectorAll("input:checked")].map((box) => box.value);
   const allow = () => {
@@ -58,19 +63,25 @@ function gapCard(gap) {
   };
   item.addEventListener("change", allow);
   allow();
-  const nearest = [gap.nearest, ...(gap.score === null ? [] : [`(${twoDigits.format(gap.score)})`])].join(" ");
+  const nearest = withScore(gap.nearest, gap.score);
   part(".nearest").textContent = gap.nearest ? filled(texts.nearest, { question: nearest }) : texts.noNearest;
   const entry = gap.nearest_entry;
-  part(".add").hidden = !entry;
+  part(".add").hidden = !entry || !isEditable();
+  for (const name of [".choose", ".write"]) part(name).hidden = !isEditable();
   part(gap.is_near && entry ? ".add" : ".write").classList.add("main");
-  part(".buttons").hidden = !isEditable();
-  const propositionOf = (questions) => ({ leftOut: gap.unhelpful, save: (chosen) => addWordings(chosen, questions) });
+  const titleOf = ([first]) => gap.questions.find(({ text }) => text === first).title;
+  const propositionOf = (questions) => ({
+    leftOut: gap.unhelpful,
+    title: titleOf(questions),
+    save: (chosen) => addWordings(chosen, questions),
+  });
   part(".add").addEventListener("click", () => propose(entry, wanted(), propositionOf(wanted())));
   part(".choose").addEventListener("click", () => choose(wanted(), propositionOf(wanted())));
   part(".write").addEventListener("click", () => {
-    const [question, ...wordings] = wanted();
-    edit(null, { question, answer: "", wordings });
+    const questions = wanted();
+    edit(null, { question: titleOf(questions), answer: "", wordings: questions.slice(1) });
   });
+  part(".dismiss").addEventListener("click", () => dismiss(wanted().map((text) => ({ text }))));
   return item;
 }
 

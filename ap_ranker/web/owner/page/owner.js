@@ -47,21 +47,23 @@ function changeCard(made) {
 
 const showHistory = async () => fill("changes", (await post("history")).map(changeCard));
 
-// A visit lasts as long as the browser's tab: a page that is loaded again still says what was new at its beginning.
+const VISIT = 3600_000; // milliseconds without the page after which a visit is another one
+
+// The end of the visit before, in the server's seconds; null without one. Until the visit ends, it stays the same.
 function beginVisit() {
   try {
-    if (!("since" in sessionStorage)) sessionStorage.since = localStorage.ownerSeen ?? "";
-    return sessionStorage.since ? Number(sessionStorage.since) : null;
+    const { since, seen, at } = JSON.parse(localStorage.ownerVisit);
+    return Date.now() - at < VISIT ? since : seen;
   } catch {
-    return null; // a browser that keeps nothing
+    return null; // the first visit, or a browser that keeps nothing
   }
 }
 
 const since = beginVisit();
 
-function noteVisit(now) {
+function noteVisit(seen) {
   try {
-    localStorage.ownerSeen = now;
+    localStorage.ownerVisit = JSON.stringify({ since, seen, at: Date.now() });
   } catch {
     // nothing is kept there
   }

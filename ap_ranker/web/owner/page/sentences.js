@@ -1,5 +1,5 @@
 // What visitors said of answers: sentences that may become wordings, those that were not helped, and comments.
-import { reject, removeSoon } from "./actions.js";
+import { dismiss, reject, removeSoon } from "./actions.js";
 import { clone, element, fill, list, make, post, showFolded, when } from "./basics.js";
 import { edit, isEditable } from "./entries.js";
 import { showCount } from "./sections.js";
@@ -9,20 +9,22 @@ import { acceptSentence, choose, propose } from "./wordings.js";
 const rowsOf = new Map(); // a tick box -> the sentence beside it
 let boxes = 0;
 
+const asked = ({ question: text, question_key }) => ({ text, question_key });
 const sentence = ({ question_key, answer_key, question: wording }) => ({ question_key, answer_key, wording });
 
 function feedbackCard(row) {
   const [item, part] = clone("judgement");
-  const { question, question_key } = row;
+  const { question, question_key, title } = row;
   showFolded(part(".question"), question);
   const box = part(".tick");
   part(".question").id = `sentence-${++boxes}`;
   box.setAttribute("aria-labelledby", part(".question").id);
   rowsOf.set(box, row);
-  const votes = { yes: row.helped, no: row.did_not_help, networks: row.networks, entry: row.entry || texts.noQuestion };
-  part(".about").textContent = filled(texts.votes, votes);
+  const votes = { yes: row.helped, no: row.did_not_help, entry: row.entry || texts.noQuestion };
+  const networks = filled(texts.fromNetworks, { count: row.networks });
+  part(".about").textContent = filled(texts.votes, { ...votes, networks });
   if (row.words.length) part(".about").after(wordsList(row.words));
-  const proposition = { leftOut: row.unhelpful, save: (entry) => acceptSentence(entry, row) };
+  const proposition = { leftOut: row.unhelpful, title, save: (entry) => acceptSentence(entry, row) };
   part(".accept").hidden = !row.key;
   part(".accept").addEventListener("click", () => propose(row.judged_entry, [question], proposition));
   const isOpen = isEditable() && !row.is_known;
@@ -30,12 +32,23 @@ function feedbackCard(row) {
   part(".choose").classList.toggle("main", !row.helps);
   part(".choose").addEventListener("click", () => choose([question], proposition));
   part(".write").hidden = !isOpen || row.helps;
-  part(".write").addEventListener("click", () => edit(null, { question, answer: "", wordings: [] }));
+  part(".write").addEventListener("click", () => edit(null, { question: title, answer: "", wordings: [] }));
   part(".edit").hidden = !isEditable() || row.helps || !row.judged_entry;
   part(".edit").addEventListener("click", () => edit(row.judged_entry, row.judged_entry));
+  part(".right").hidden = row.helps || !row.judged_entry || !(isOpen || row.knows);
+  part(".right").addEventListener("click", () => sayRight(row));
+  part(".reject").hidden = !row.helps;
   part(".reject").addEventListener("click", () => reject([sentence(row)]));
+  part(".dismiss").hidden = row.helps;
+  part(".dismiss").addEventListener("click", () => dismiss([asked(row)]));
   part(".delete").addEventListener("click", () => removeSoon("delete_question", { question_key }, item));
   return item;
+}
+
+// The owner knows better than those whom an entry did not help. If it knows the question already, nothing changes.
+function sayRight(row) {
+  if (row.knows) return reject([sentence(row)]);
+  return propose(row.judged_entry, [row.question], { save: (entry) => acceptSentence(entry, row, true) });
 }
 
 // What visitors wrote that they were looking for, beside the question whose answer did not help.
@@ -55,18 +68,23 @@ function showTicked(id) {
   const count = ticked(id).length;
   const all = section.querySelector(".all");
   section.querySelector(".several").hidden = boxesOf(id).length < 2;
-  section.querySelector(".several .reject").disabled = !count;
+  section.querySelector(".several button").disabled = !count;
   all.checked = count > 0 && count === boxesOf(id).length;
   all.indeterminate = count > 0 && !all.checked;
 }
 
-for (const id of ["unhelpful", "wordings"]) {
+const DECIDES = {
+  unhelpful: (rows) => dismiss(rows.map(asked)),
+  wordings: (rows) => reject(rows.map(sentence)),
+};
+
+for (const [id, decide] of Object.entries(DECIDES)) {
   list(id).addEventListener("change", () => showTicked(id));
   element(id).querySelector(".all").addEventListener("change", (event) => {
     for (const box of boxesOf(id)) box.checked = event.target.checked;
     showTicked(id);
   });
-  element(id).querySelector(".several .reject").addEventListener("click", () => reject(ticked(id).map((box) => sentence(rowsOf.get(box)))));
+  element(id).querySelector(".several button").addEventListener("click", () => decide(ticked(id).map((box) => rowsOf.get(box))));
 }
 
 export async function showFeedback() {

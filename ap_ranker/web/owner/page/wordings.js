@@ -1,5 +1,5 @@
 // From a visitor's question to an entry: a choice of entries, and what would change, before anything is saved.
-import { change, keep, undoChange } from "./actions.js";
+import { change, keep, openWindow, undoChange } from "./actions.js";
 import { element, make, post } from "./basics.js";
 import { edit, titleOf } from "./entries.js";
 import { filled, texts } from "./texts.js";
@@ -10,8 +10,11 @@ const chooser = element("chooser");
 export const addWordings = (entry, wordings) =>
   change({ action: "add wordings", entry: entry.key, version: entry.version, wordings });
 
-export const acceptSentence = (entry, { question_key, answer_key, question: wording }) =>
-  keep("decide", { state: "accepted", question_key, answer_key, wording, entry: entry.key, version: entry.version }, { undo: undoChange });
+// `overrules`: the entry that visitors were shown is right, whatever they say.
+export function acceptSentence(entry, { question_key, answer_key, question: wording }, overrules = false) {
+  const keys = { question_key, answer_key, entry: entry.key, version: entry.version };
+  return keep("decide", { state: "accepted", ...keys, wording, overrules }, { undo: undoChange });
+}
 
 let proposed = null; // the entry in the preview, and what saves it
 
@@ -53,7 +56,7 @@ export async function propose(entry, questions, { save }) {
   preview.querySelector(".elsewhere").replaceChildren();
   preview.querySelector(".tried").replaceChildren(make("p", texts.trying));
   preview.querySelector(".alert").textContent = "";
-  preview.showModal();
+  openWindow(preview);
   element("previewing").focus();
   try {
     const tried = await post("preview", { entry: entry.key, version: entry.version, wordings: questions });
@@ -79,17 +82,17 @@ preview.querySelector("form").addEventListener("submit", async (event) => {
   if (!error) preview.close();
 });
 
-let chosenFor = { questions: [], leftOut: [] }; // the questions that the chosen entry answers, and what saves them
+let chosenFor = { questions: [], leftOut: [] }; // what the chosen entry answers, what saves it, the title of a new one
 let choices = null; // the entries that the list shows, as text
 
 // Let the owner choose an entry that answers questions, of those that are not left out.
-export async function choose(questions, { leftOut = [], save }) {
-  chosenFor = { questions, leftOut, save };
+export async function choose(questions, { leftOut = [], save, title }) {
+  chosenFor = { questions, leftOut, save, title };
   choices = null;
   element("wanted").value = "";
   chooser.querySelector("ul").replaceChildren();
   chooser.querySelector(".alert").textContent = "";
-  chooser.showModal();
+  openWindow(chooser);
   element("wanted").focus();
   await showChoices();
 }
@@ -134,8 +137,7 @@ async function showChoices() {
 element("wanted").addEventListener("input", showChoices);
 chooser.querySelector(".write").addEventListener("click", () => {
   chooser.close();
-  const [question, ...wordings] = chosenFor.questions;
-  edit(null, { question, answer: "", wordings });
+  edit(null, { question: chosenFor.title, answer: "", wordings: chosenFor.questions.slice(1) });
 });
 for (const dialog of [preview, chooser]) {
   dialog.querySelector(".cancel").addEventListener("click", () => dialog.close());
