@@ -128,16 +128,16 @@ def test_a_visitors_sentence_is_read_before_it_is_accepted(browser: Browser, add
         first = page.locator("#wordings .list > li").first
         expect(first.locator(".question")).to_have_text("<b>my</b> parcel, order 4711 <script>alert(2)</script>")
         expect(first).to_contain_text(TEXTS[0])
-        expect(first).to_contain_text("networks: 2")
+        expect(first).to_contain_text("from 2 networks")
         assert page.locator("#wordings b, #wordings script").count() == 0
         first.get_by_role("button", name="Add as a wording of this entry").click()
         assert page.locator("#preview b, #preview script").count() == 0
         save_preview(page)
         expect(page.locator("#wordings .list > li")).to_have_count(1)
-        card(page, "wordings", "hotline").get_by_role("button", name="Reject").click()
+        card(page, "wordings", "hotline").get_by_role("button", name="No wording").click()
         expect(page.locator("#wordings .list > li")).to_have_text("Nothing yet.")
         go(page, "changes")
-        expect(card(page, "changes", "hotline")).to_contain_text("Rejected wordings")
+        expect(card(page, "changes", "hotline")).to_contain_text("Not made a wording")
         made = card(page, "changes", "order 4711")
         expect(made).to_contain_text("Änne")
         made.get_by_role("button", name="Undo").click()
