@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ap_ranker.web.changes import Action
-from ap_ranker.web.owner.decisions import REJECTION
+from ap_ranker.web.owner.decisions import DISMISSAL, REJECTION
 from ap_ranker.web.owner.texts import TEXTS as OWNERS
 
 STATIC = files("ap_ranker.web.page") / "static"
@@ -80,7 +80,7 @@ def test_the_owners_page_and_its_report_say_everything() -> None:
         assert {name: places(str(forms[-1])) for name, forms in own.items()} == {
             name: places(str(forms[-1])) for name, forms in english.items()
         }
-    assert set(OWNERS["en"]["actions"]) == {*Action, REJECTION}
+    assert set(OWNERS["en"]["actions"]) == {*Action, REJECTION, DISMISSAL}
     code = "".join(each.read_text() for each in OWNER.iterdir() if Path(each.name).suffix in (".js", ".html"))
     code += "".join((files("ap_ranker.web") / name).read_text() for name in ("report.html", "report.py"))
     unused = [

@@ -84,7 +84,7 @@ def test_from_a_gap_to_an_answer_and_back(browser: Browser, address: str, place:
         expect(new).to_be_disabled()
         first.get_by_role("checkbox").check()
         new.click()
-        expect(page.get_by_label("Question", exact=True)).to_have_value(ASKED[0])
+        expect(page.get_by_label("Question", exact=True)).to_have_value("Do you rent bikes for a day?")
         page.get_by_label("Answer", exact=True).fill("Yes, <b>for</b> 20 euros.")
         page.get_by_label("Other wordings, one per line").fill("bike rental\n\n day hire ")
         page.get_by_role("button", name="Save").click()
