@@ -127,7 +127,7 @@ decisions = sa.Table(
     *_columns(sa.String(32), "change"),  # the id of the change that accepted the sentence; empty if it was rejected
     *_columns(sa.Text, "owner", "question"),  # of a rejected one; what was accepted, and by whom, is in its change
 )
-"""What the owner decided about visitors' sentences: whether they are wordings of an answer, or not for the FAQ at all."""
+"""What the owner decided about visitors' sentences: whether they are wordings of an answer, or none for the FAQ."""
 
 owners = sa.Table(
     "ap_ranker_owners",

@@ -27,7 +27,8 @@ class NewQuestion:
 def new_questions(database: Database, since: int, most: int) -> list[NewQuestion]:
     """The questions that the log has from a time on, and not from before; most doubt first, then the latest.
 
-    The same word for word is one question; what the owner has dismissed is none. A score counts as certain from 1 on, and as nothing below 0.
+    The same word for word is one question; what the owner has dismissed is none. A score counts as certain from 1 on,
+    and as nothing below 0.
     """
     score = questions.c.score
     certainty = case((score >= 1, 1.0), (score > 0, score), else_=0.0)

@@ -329,11 +329,13 @@ def test_a_dismissed_question_is_accepted_by_no_stale_page(owner: TestClient, da
     [row] = post(owner, "feedback")
     post(owner, "dismiss", questions=[{"text": SENTENCE}])
     assert post(owner, "feedback") == []
-    assert conflict(owner, "decide", **decision(row, row["judged_entry"])).startswith("This sentence is decided already.")
+    assert conflict(owner, "decide", **decision(row, row["judged_entry"])).startswith(
+        "This sentence is decided already."
+    )
 
 
 def test_the_owner_overrules_visitors_for_the_entry_that_was_shown(owner: TestClient, database: Database) -> None:
-    """It is its wording then, and what visitors said before is dealt with in all lists; what others say later counts."""
+    """It is its wording then, and what visitors said before leaves all lists; what others say later counts."""
     second = {"answer": f"{TEXTS[2]}\n{TEXTS[3]}", "stored_question": TEXTS[2]}
     judge(database, networks=2)
     judge(database, **second)
@@ -343,7 +345,7 @@ def test_the_owner_overrules_visitors_for_the_entry_that_was_shown(owner: TestCl
     assert lists_with(owner, SENTENCE) >= {"feedback", "gaps"}
     overruling = {"overrules": True}
     assert conflict(owner, "decide", **decision(row, entry)).startswith("Visitors say")
-    assert conflict(owner, "decide", **decision(row, other), **overruling).startswith("Visitors say"), "not what they saw"
+    assert conflict(owner, "decide", **decision(row, other), **overruling).startswith("Visitors say"), "not shown there"
 
     made = post(owner, "decide", **decision(row, entry), **overruling)
 

@@ -426,7 +426,8 @@ def test_the_numbers_and_the_gaps(owner: TestClient, place: str, database: Datab
     gaps = {gap["questions"][0]["text"]: gap for gap in gaps_of(owner)}
     assert gaps["the battery of my parcel"]["asked"] == 2
     assert gaps["the battery of my parcel"]["questions"] == [
-        {"text": "the battery of my parcel", "asked": 2, "title": "The battery of my parcel"} | {"ticked": True, "more_like": ""}
+        {"text": "the battery of my parcel", "asked": 2, "title": "The battery of my parcel"}
+        | {"ticked": True, "more_like": ""}
     ]
     assert not gaps["the battery of my parcel"]["is_near"]  # the search is not calibrated
     assert gaps["xyzzy"]["nearest_entry"] is None

@@ -1,4 +1,4 @@
-"""What the owner decides about visitors' sentences: whether they are wordings of an entry, or no questions of the FAQ."""
+"""What the owner decides about visitors' sentences: whether they are wordings of an entry, or none for the FAQ."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Decisions:
         return dismissed
 
     def take_back(self, keys_of_rejected: Iterable[Mapping[str, str]]) -> int:
-        """Undo rejections or dismissals, by the two keys of each, and return how many; ConflictError if none is there."""
+        """Undo rejections or dismissals, by the two keys of each, and return how many; or ConflictError if none."""
         conditions = []
         for keys in keys_of_rejected:
             same_question = decisions.c.question_key == keys["question_key"]

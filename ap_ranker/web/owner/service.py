@@ -178,9 +178,9 @@ class OwnerService:
     def gaps(self) -> dict[str, Any]:
         """The groups of unanswered questions so far, each with its nearest entry, and whether more come (`grouping`).
 
-        Of each question: how often it was `asked`, a `title` for an entry of it, whether it is `ticked`, and the question of the entry that it is
-        `more_like` than the nearest entry of its group. `unhelpful` has the keys of the entries that visitors say did
-        not help a question of the group: none of them is its nearest one.
+        Of each question: how often it was `asked`, a `title` for an entry of it, whether it is `ticked`, and the
+        question of the entry that it is `more_like` than the nearest entry of its group. `unhelpful` has the keys of
+        the entries that visitors say did not help a question of the group: none of them is its nearest one.
         """
         current = self._current_entries()
         gaps, is_grouping = self._gaps(current)
