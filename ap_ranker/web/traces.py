@@ -80,7 +80,8 @@ def delete_traces(
             texts = _exact(sentence)
         else:
             keys = _keys_of_nobody_else(connection, theirs)
-            keys_of_changes = keys.intersection(connection.scalars(select(decisions.c.question_key)))
+            accepted = select(decisions.c.question_key).where(decisions.c.change != "")
+            keys_of_changes = keys.intersection(connection.scalars(accepted))
             texts = None
             deleted["judgements"] = connection.execute(delete(judgements).where(theirs)).rowcount
         for part, table in PARTS.items():

@@ -198,6 +198,7 @@ def test_what_the_owner_wrote_stays_when_a_visitor_goes(website: Database) -> No
     append_change(website, made)
     for question in ("Parcel?", "my box"):
         judge(website, question, visit="mine")
+    decide(website, "my box", accepted=False)  # of the visitor's; the owner's own is in the change above
 
     assert delete_traces(website, visit="mine")["changes"] == 0
 
