@@ -30,7 +30,7 @@ from ap_ranker.text.question_words import (
     question_words,
     size,
 )
-from ap_ranker.text.reading import lower, plain
+from ap_ranker.text.reading import lower, plain, without_repetition
 
 
 class Kind(StrEnum):
@@ -191,6 +191,7 @@ def read_typed(text: str) -> Typed:
     """What somebody has typed; a text of which nothing is known is a question."""
     if len(text) > MOST_CHARACTERS:
         return QUESTION
+    text = without_repetition(text)
     words = compared_words(text)
     if not words:
         return QUESTION
