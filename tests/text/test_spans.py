@@ -7,7 +7,7 @@ from itertools import chain, groupby, pairwise
 from operator import itemgetter
 
 import regex
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from naive.nearest import plainly
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
@@ -134,6 +134,7 @@ def word_pieces(max_tokens: int = 999) -> SubwordTokenizer:
     return SubwordTokenizer(tokenizer, max_tokens)
 
 
+@example("0\U0001f100", 30)  # a sign that is read as "0.": half of it belongs to the number before it
 @given(TEXTS, st.integers(3, 30))
 def test_a_subwords_span_is_its_letters(text: str, limit: int) -> None:
     tokenizer = word_pieces(limit)
@@ -143,11 +144,16 @@ def test_a_subwords_span_is_its_letters(text: str, limit: int) -> None:
     assert spans[0] == (0, 0)
     assert spans[-1][0] == spans[-1][1] == spans[-2][1]
     assert all(0 <= start < end <= len(text) for start, end in spans[1:-1])
-    assert all(end <= start for (_, end), (start, _) in pairwise(distinct(spans)))
+    shared: set[int] = set()  # signs that are read as several, of which two words have a part
+    for (_, end), (start, _) in pairwise(distinct(spans)):
+        if end > start:
+            assert end == start + 1
+            assert len(plain(text[start])) > 1
+            shared.add(start)
     bert = normalizers.BertNormalizer(handle_chinese_chars=False)
     for (start, end), tokens in zip(distinct(spans[1:-1]), by_span(spans[1:-1], ids[1:-1]), strict=True):
         pieces = [PIECES[token] for token in tokens]
-        if "[UNK]" not in pieces and len(pieces) == 1:
+        if "[UNK]" not in pieces and len(pieces) == 1 and shared.isdisjoint(range(start, end)):
             assert bert.normalize_str(plain(text[start:end])) == pieces[0].removeprefix("##")
 
 
