@@ -59,7 +59,7 @@ Reader = Callable[[str], Any]
 
 MOST = 3.2
 """Times that the time may grow more than the length over three doublings; a reader of pairs has 8. What is presented of
-all ASCII signs has 2.3 to 2.6 on a machine that does nothing else, as memory gets slower with its size."""
+all ASCII signs has up to 2.6 on a machine that does nothing else, as memory gets slower with its size."""
 
 LEAST = 0.006
 """Seconds below which nothing is said of a time."""
