@@ -277,8 +277,8 @@ class DocumentRows:
         # Hashes of the names: the texts of a million documents in a dictionary would take gigabytes.
         hashes = array("q")
         rows = array("q")
-        for row, own, names in documents:
-            for text in own:
+        for row, wordings_of_document, names in documents:
+            for text in wordings_of_document:
                 self._own.append((row, text))
             for name in names:
                 hashes.append(hash(name))

@@ -50,11 +50,11 @@ class Epoch:
     def of(cls, number: int, evaluation_set: EvaluationSet, ranker: Ranker, scores: CandidateScores) -> Epoch:
         """Compare the questions with the known wordings, too, and before any training these with each other."""
         raised = evaluation_set.with_wordings(ranker, scores)
-        own = NOTHING
+        left_out = NOTHING
         if number == 0 and raised.wordings is not None and len(evaluation_set.dataset.answers) <= RANK_ALL:
             asked = set(evaluation_set.question_texts)
-            own = rank_for_left_out_wordings(ranker, evaluation_set.dataset, without=asked)
-        return cls(number, evaluation_set, raised, own)
+            left_out = rank_for_left_out_wordings(ranker, evaluation_set.dataset, without=asked)
+        return cls(number, evaluation_set, raised, left_out)
 
     @cached_property
     def measures_each(self) -> tuple[dict[str, NDArray[np.float64]], ...]:

@@ -168,9 +168,9 @@ def score_wordings(
         is_wording = not asked.isdisjoint(wording_keys)
         lists: list[tuple[str, ...]] = []
         for row in rows:
-            known = dataset.answers[row].wordings
+            wordings_of_row = dataset.answers[row].wordings
             # A question never meets its own text.
-            lists.append(_without_asked(known, asked) if is_wording else known)
+            lists.append(_without_asked(wordings_of_row, asked) if is_wording else wordings_of_row)
         started = time.perf_counter()
         results.append(vectors.best(vector, lists, ranker.embed_questions)[0].astype(np.float64))
         seconds += time.perf_counter() - started

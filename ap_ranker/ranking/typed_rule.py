@@ -49,11 +49,11 @@ class TypedSignals:
         count = len(self.texts)
         if self.kind is Kind.NEGATED:
             return np.zeros(count, dtype=bool)
-        own = np.array([self.is_own(row) for row in range(count)], dtype=bool)
-        own_texts = {self.texts[row] for row in np.flatnonzero(own).tolist()}
+        is_own_entry = np.array([self.is_own(row) for row in range(count)], dtype=bool)
+        own_texts = {self.texts[row] for row in np.flatnonzero(is_own_entry).tolist()}
         if self.kind is Kind.WORD and len(own_texts) < LEAST_SEVERAL:
             return np.zeros(count, dtype=bool)
-        return own
+        return is_own_entry
 
     def decide(self, outcome: Outcome, first: int, *, has_own: bool) -> tuple[Outcome, Kind]:
         """The outcome in place of that of a question, and the kind, given the position of the first candidate."""
@@ -109,6 +109,6 @@ def _is_unwanted(typed: Typed, questions: Sequence[str], language: str | None) -
     """Whether an entry is about what is not wanted, and about nothing else that was said."""
     if any(_kind_of(question) is Kind.NEGATED for question in questions):
         return False
-    has_others = any(shared_words(typed.others, question, language) for question in questions)
+    has_others = any(shared_words(typed.other_words, question, language) for question in questions)
     has_unwanted = any(shared_words(typed.words, question, language) for question in questions)
-    return not has_others and (has_unwanted or not typed.others)
+    return not has_others and (has_unwanted or not typed.other_words)

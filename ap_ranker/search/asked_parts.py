@@ -36,10 +36,10 @@ def search_parts(whole: Searched, search: Callable[[str], Searched]) -> tuple[Ki
     decision = whole.decision
     if decision.basis is Basis.EXACT or decision.kind not in (Kind.QUESTION, Kind.LANGUAGE, Kind.NEGATED):
         return decision.kind, []
-    asked = question_parts(whole.question)
-    parts = [search(text) for text in asked.texts]
-    if parts and _tell_more(asked.kind, parts):
-        return asked.kind, parts
+    divided = question_parts(whole.question)
+    parts = [search(text) for text in divided.texts]
+    if parts and _tell_more(divided.kind, parts):
+        return divided.kind, parts
     return decision.kind, []
 
 

@@ -16,9 +16,9 @@ from ap_ranker.text.question_words import (
     MOST_CHARACTERS,
     NUMBER_SIGN,
     Words,
+    asked_words,
     compared_words,
     polite_lists,
-    question_words,
     size,
 )
 from ap_ranker.text.typed import (
@@ -155,6 +155,5 @@ def _are_questions(*texts: str) -> bool:
 
 def _says_enough(text: str, least: float = LEAST_SAID) -> bool:
     """Whether a question can be searched alone."""
-    asked = next(iter(question_words(text)), ())
-    said = words_beside(asked, asking_words())
+    said = words_beside(asked_words(text), asking_words())
     return size(said) >= least and read_typed(text).kind in (Kind.QUESTION, Kind.NEGATED)

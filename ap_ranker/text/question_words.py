@@ -108,9 +108,14 @@ class PoliteLists:
 
 
 @cache
-def _languages() -> list[dict[str, Any]]:
-    path = Path(__file__).with_name("polite_words.toml")
+def word_lists(file: str) -> list[dict[str, Any]]:
+    """The lists of words of each language in a file beside this one."""
+    path = Path(__file__).with_name(file)
     return list(tomllib.loads(path.read_text(encoding="utf-8")).values())
+
+
+def _languages() -> list[dict[str, Any]]:
+    return word_lists("polite_words.toml")
 
 
 @cache
@@ -184,6 +189,11 @@ def question_words(text: str) -> list[Words]:
     readings = [words for words in _sentences(text) if words]
     spelled = [tuple(map(_spelled, words)) for words in readings]
     return list(dict.fromkeys([*readings, *spelled]))  # as it is, too: a slip may hide that there is another spelling
+
+
+def asked_words(text: str) -> Words:
+    """The words of what a whole text asks; none if it asks nothing."""
+    return next(iter(question_words(text)), ())
 
 
 def _sentences(text: str) -> Iterator[Words]:

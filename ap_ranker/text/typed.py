@@ -10,12 +10,10 @@ such by their first words. What a search makes of it is decided in `ap_ranker.ra
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import regex
@@ -25,10 +23,11 @@ from ap_ranker.text.question_words import (
     NUMBER_SIGN,
     Phrases,
     Words,
+    asked_words,
     compared_words,
     polite_lists,
-    question_words,
     size,
+    word_lists,
 )
 from ap_ranker.text.reading import lower, plain, without_repetition
 
@@ -53,12 +52,12 @@ class Kind(StrEnum):
 class Typed:
     """The kind of a text, and the words that entries are compared with.
 
-    `words` are the word alone, the number, or what is not wanted; `others` what is said beside that.
+    `words` are the word alone, the number, or what is not wanted; `other_words` what is said beside that.
     """
 
     kind: Kind
     words: str = ""
-    others: str = ""
+    other_words: str = ""
 
 
 QUESTION = Typed(Kind.QUESTION)
@@ -114,10 +113,8 @@ class _Lists:
     refusals: Sequence[_Refusals]
 
 
-@cache
 def _languages() -> list[dict[str, Any]]:
-    path = Path(__file__).with_name("typed_words.toml")
-    return list(tomllib.loads(path.read_text(encoding="utf-8")).values())
+    return word_lists("typed_words.toml")
 
 
 @cache
@@ -304,10 +301,10 @@ def _word_alone(text: str, words: Words) -> str:
         return bare
     if len(words) > MOST_EMPTY:
         return ""
-    asked = next(iter(question_words(text)), ())
-    if len(asked) != 1 or regex.match(f"[{UNSPACED}]", asked[0]):
+    words_asked = asked_words(text)
+    if len(words_asked) != 1 or regex.match(f"[{UNSPACED}]", words_asked[0]):
         return ""
-    return asked[0]
+    return words_asked[0]
 
 
 def _unwanted(text: str, words: Words) -> Typed:
@@ -317,13 +314,13 @@ def _unwanted(text: str, words: Words) -> Typed:
     if not (lists.unwanted.may_be_in(said) or _refuses(said)) or lists.asks.at(words):
         return QUESTION
     unwanted: list[str] = []
-    others: list[str] = []
+    other_words: list[str] = []
     for clause in _clauses(text):
         is_unwanted = count_of(clause, lists.unwanted) or _refuses(set(clause))
-        (unwanted if is_unwanted else others).extend(clause)
+        (unwanted if is_unwanted else other_words).extend(clause)
     if not unwanted:
         return QUESTION
-    return Typed(Kind.NEGATED, " ".join(unwanted), " ".join(others))
+    return Typed(Kind.NEGATED, " ".join(unwanted), " ".join(other_words))
 
 
 def _refuses(words: set[str]) -> bool:

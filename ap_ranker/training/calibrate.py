@@ -187,8 +187,14 @@ def calibrate(
     files: list[str] = []
     if gain is None or not gain.is_loss:
         files = _write(folder, section, faq=data["dev"], fits=fitted.calibrations, prior=prior)
-    certainty = fitted.certainty(ranked["dev"], targets)
-    return CalibrationReport(splits, files, list(dict.fromkeys(warnings)), targets, certainty, gain)
+    return CalibrationReport(
+        splits=splits,
+        files=files,
+        warnings=list(dict.fromkeys(warnings)),
+        precisions=targets,
+        certainty=fitted.certainty(ranked["dev"], targets),
+        gain=gain,
+    )
 
 
 def _gain(
@@ -271,7 +277,15 @@ class _Ranked:
         elif crossed is not None:
             title += ", fitted to them"
         candidates = float(np.mean([len(right) for right in self.rankings[MODEL].right[:count]]))
-        return SplitReport(title, self.data.name, count, unanswerable, self.hidden, measured, candidates)
+        return SplitReport(
+            title=title,
+            data=self.data.name,
+            n_questions=count,
+            unanswerable=unanswerable,
+            hidden_share=self.hidden,
+            scores=measured,
+            candidates=candidates,
+        )
 
     def cross_fits(
         self, fitted: _Fitted, precisions: Sequence[float], prior: Mapping[str, Calibration]

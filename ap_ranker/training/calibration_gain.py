@@ -17,8 +17,7 @@ from ap_ranker.evaluation.calibration_fit import CrossFit
 from ap_ranker.evaluation.first_answers import Rankings, top_answers
 from ap_ranker.ranking.decision import PRECISION
 from ap_ranker.ranking.rule import Calibration
-from ap_ranker.ranking.verdict import WRONG_COSTS
-from ap_ranker.training.recommendation import GainPrior
+from ap_ranker.training.recommendation import GainPrior, utility_of
 
 EXPECTED = GainPrior(mean=0.0, deviation=0.1, of_question=0.8)
 """The gain before any question is known. A question's gain differs as much as that of a training does."""
@@ -59,8 +58,7 @@ class CalibrationGain:
 
 
 def _weighted_utilities(calibration: Calibration, rankings: Rankings) -> NDArray[np.float64]:
-    """(Q,) 1 for a right answer that is asserted, -`WRONG_COSTS` for a wrong one, else 0; times each weight."""
+    """(Q,) the utility of each question, times its weight."""
     answers = top_answers(calibration, rankings)
     is_asserted = (answers.probabilities >= calibration.threshold(PRECISION)) & ~answers.below
-    values = np.where(answers.right, 1.0, -WRONG_COSTS) * is_asserted
-    return np.asarray(values * answers.weights)
+    return utility_of(is_asserted & answers.right, is_asserted & ~answers.right) * answers.weights

@@ -92,7 +92,12 @@ class Served:
     @property
     def utility(self) -> Numbers:
         """(Q,) that of each question."""
-        return self.right - WRONG_COSTS * self.wrong
+        return utility_of(self.right, self.wrong)
+
+
+def utility_of(right: NDArray[np.bool_], wrong: NDArray[np.bool_]) -> Numbers:
+    """(Q,) what each question counts: 1 if a right answer is asserted, -`WRONG_COSTS` if a wrong one is, else 0."""
+    return right - WRONG_COSTS * wrong
 
 
 UTILITY = "utility"

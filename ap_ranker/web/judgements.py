@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, case, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, case, delete, func, or_, select, update
 
 from ap_ranker.text.reading import normalized, question_key
 from ap_ranker.web.database import Database, decisions, in_utc, judgements, now, storable
@@ -41,6 +41,11 @@ MOST_WORDS = 5
 
 IS_LOOKING = (judgements.c.comment != "", ~judgements.c.helped)
 """The conditions that a visitor wrote what they were looking for, as the page asks where an answer did not help."""
+
+IS_OF_DECISION = and_(
+    judgements.c.question_key == decisions.c.question_key, judgements.c.answer_key == decisions.c.answer_key
+)
+"""The condition that a decision of the owner is about a judgement."""
 
 _BALANCE = func.sum(case((judgements.c.helped, 1), else_=-1))
 """How many more judgements say that an answer helped than that it did not."""
@@ -166,9 +171,7 @@ class Judgements:
 
         They are those whose answer `helped` more often than not, or those of which that cannot be said.
         """
-        same_question = decisions.c.question_key == judgements.c.question_key
-        same_answer = decisions.c.answer_key == judgements.c.answer_key
-        is_decided = select(decisions.c.time).where(same_question, same_answer).exists()
+        is_decided = select(decisions.c.time).where(IS_OF_DECISION).exists()
         conditions = [~is_decided, ~is_dismissed(judgements.c.question_key)]
         return self._votes(conditions, most, having=_BALANCE > 0 if helped else _BALANCE <= 0)
 
@@ -262,10 +265,8 @@ def is_dismissed(question_key: ColumnElement[str]) -> ColumnElement[bool]:
 
 def _is_decided_since() -> ColumnElement[bool]:
     """The condition that the owner has decided about a judged answer after this judgement."""
-    same_question = decisions.c.question_key == judgements.c.question_key
-    same_answer = decisions.c.answer_key == judgements.c.answer_key
     is_later = decisions.c.time >= judgements.c.time
-    return select(decisions.c.time).where(same_question, same_answer, is_later).exists()
+    return select(decisions.c.time).where(IS_OF_DECISION, is_later).exists()
 
 
 def _is_counting(network: str) -> tuple[ColumnElement[bool], ...]:

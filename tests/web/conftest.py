@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 from browser import find_browser
-from conftest import write_checkpoint
+from conftest import write_checkpoint, write_faq
 from postgres import programs, running_postgres
 from searches import filled, write_pipeline
 
@@ -22,6 +22,15 @@ from ap_ranker.web.database import Database, open_database
 @pytest.fixture
 def search(tmp_path: Path, checkpoint: Path) -> DeclaredPipeline:
     return filled(write_pipeline(tmp_path, checkpoint))
+
+
+@pytest.fixture(scope="module")
+def searched_folder(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
+    """A FAQ and a pipeline that searches it."""
+    folder = tmp_path_factory.mktemp("searched")
+    write_faq(folder / "faq.csv")
+    write_pipeline(folder, checkpoint)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -16,10 +16,9 @@ from waiting import wait_until
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from conftest import TEXTS, write_faq
+from conftest import TEXTS
 from forked import served
 from playwright.sync_api import Browser, Page, expect
-from searches import write_pipeline
 
 from ap_ranker.web.changes import read_changes
 from ap_ranker.web.database import Database, open_database
@@ -34,24 +33,16 @@ LONG = "my bicycle " + "makes a strange noise when it rains " * 12 + "why"
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
-    folder = tmp_path_factory.mktemp("desk")
-    write_faq(folder / "faq.csv")
-    write_pipeline(folder, checkpoint)
-    return folder
+def database(searched_folder: Path) -> Database:
+    return open_database(searched_folder / "faq.db")
 
 
 @pytest.fixture(scope="module")
-def database(place: Path) -> Database:
-    return open_database(place / "faq.db")
-
-
-@pytest.fixture(scope="module")
-def address(place: Path, database: Database) -> Iterator[str]:
+def address(searched_folder: Path, database: Database) -> Iterator[str]:
     options = ("--documents", "faq.csv", "--pipeline", "search.yaml", "--log-questions")
     with pytest.MonkeyPatch.context() as environment, ExitStack() as stack:
         environment.setenv("AP_RANKER_OWNER_KEY", KEY)
-        server = stack.enter_context(served(*options, folder=place))
+        server = stack.enter_context(served(*options, folder=searched_folder))
         with httpx.Client(base_url=server.address, timeout=60) as client:
             for question in (LONG, "parcel parcel battery"):
                 client.post("/api/search", json={"question": question}).raise_for_status()

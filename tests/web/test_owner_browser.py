@@ -14,10 +14,9 @@ from waiting import wait_until
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from conftest import TEXTS, write_faq
+from conftest import TEXTS
 from forked import served
 from playwright.sync_api import Browser, Route, expect
-from searches import write_pipeline
 
 from ap_ranker.web.changes import read_changes
 from ap_ranker.web.database import open_database
@@ -40,21 +39,13 @@ COLOURS = """[...document.querySelectorAll("button.main")].map((button) => getCo
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
-    folder = tmp_path_factory.mktemp("owner")
-    write_faq(folder / "faq.csv")
-    write_pipeline(folder, checkpoint)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def address(place: Path) -> Iterator[str]:
+def address(searched_folder: Path) -> Iterator[str]:
     """A search that asserts nothing, so that each question is a gap."""
     options = ("--documents", "faq.csv", "--pipeline", "search.yaml", "--score-threshold", "2", "--log-questions")
     with pytest.MonkeyPatch.context() as environment, ExitStack() as stack:
         environment.setenv("AP_RANKER_OWNER_KEY", KEY)
-        server = stack.enter_context(served(*options, folder=place))
-        database = open_database(place / "faq.db")
+        server = stack.enter_context(served(*options, folder=searched_folder))
+        database = open_database(searched_folder / "faq.db")
         with httpx.Client(base_url=server.address, timeout=60) as client:
 
             def outcome(question: str) -> str:
@@ -70,7 +61,7 @@ def address(place: Path) -> Iterator[str]:
         yield server.address
 
 
-def test_from_a_gap_to_an_answer_and_back(browser: Browser, address: str, place: Path) -> None:
+def test_from_a_gap_to_an_answer_and_back(browser: Browser, address: str, searched_folder: Path) -> None:
     with logged_in(browser, address, section="gaps") as page:
         expect(page.locator("#gaps .list > li")).to_have_count(3)
         first = page.locator("#gaps .list > li").first
@@ -92,7 +83,7 @@ def test_from_a_gap_to_an_answer_and_back(browser: Browser, address: str, place:
         expect(page.locator("#gaps .list > li")).to_have_count(2)
         go(page, "entries")
         expect(card(page, "entries", "Yes, <b>for</b> 20 euros.")).to_contain_text("2 more wordings")
-        (made,) = read_changes(open_database(place / "faq.db"))
+        (made,) = read_changes(open_database(searched_folder / "faq.db"))
         assert made.wordings == ("bike rental", "day hire")
 
         go(page, "gaps")
@@ -145,9 +136,11 @@ def test_a_visitors_sentence_is_read_before_it_is_accepted(browser: Browser, add
         expect(card(page, "wordings", "hotline")).to_have_count(0)
 
 
-def test_a_sentence_beside_an_answer_is_deleted_by_one_click(browser: Browser, address: str, place: Path) -> None:
+def test_a_sentence_beside_an_answer_is_deleted_by_one_click(
+    browser: Browser, address: str, searched_folder: Path
+) -> None:
     judged = {"answer": f"{TEXTS[0]}\n{TEXTS[1]}", "stored_question": TEXTS[0], "helped": False}
-    database = open_database(place / "faq.db")
+    database = open_database(searched_folder / "faq.db")
     for number, comment in enumerate(("too long ago", NASTY, "I am Erika Mustermann")):
         Judgements(database).keep(question="to judge", network=f"c{number}", comment=comment, **judged)
     with logged_in(browser, address, section="comments") as page:
@@ -160,7 +153,7 @@ def test_a_sentence_beside_an_answer_is_deleted_by_one_click(browser: Browser, a
         first.get_by_role("button", name="Delete").click()
         expect(page.get_by_role("status")).to_have_text("Deleted, also from the database's files.")
         expect(page.locator("#comments .list > li")).to_have_count(2)
-        assert b"Mustermann" not in bytes_of(str(place / "faq.db"))
+        assert b"Mustermann" not in bytes_of(str(searched_folder / "faq.db"))
         expect(page.locator("#kept")).not_to_contain_text("What was deleted is still")
 
         go(page, "unhelpful")
@@ -333,8 +326,10 @@ def test_pages_of_entries_by_keyboard(browser: Browser, address: str) -> None:
         expect(following).to_be_hidden()
 
 
-def test_what_was_typed_outlives_the_session_and_is_kept_once(browser: Browser, address: str, place: Path) -> None:
-    database, change = open_database(place / "faq.db"), f"{address}owner/api/change"
+def test_what_was_typed_outlives_the_session_and_is_kept_once(
+    browser: Browser, address: str, searched_folder: Path
+) -> None:
+    database, change = open_database(searched_folder / "faq.db"), f"{address}owner/api/change"
     made = {"action": "add entry", "question": "Where is\nthe okapi?", "answer": "In the barn."}
     httpx.post(change, json=made, headers={"Authorization": f"Bearer {KEY}"}).raise_for_status()
     with logged_in(browser, address, section="entries") as page:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -96,10 +96,13 @@ class CurrentEntries:
             keys[facts.answer_key].append(facts.keyed.key)
         return dict(keys)
 
-    def keys_with(self, answer_keys: Iterable[str]) -> list[str]:
-        """The keys of the entries with one of these texts, by its hash."""
+    def unhelpful(self, question_keys: Iterable[str], answers_of: Mapping[str, set[str]]) -> list[str]:
+        """The keys of the entries that did not help any of these questions; `unhelpful_answers` gives the answers."""
+        answer_keys: set[str] = set()
+        for asked_key in question_keys:
+            answer_keys |= answers_of[asked_key]
         keys: list[str] = []
-        for answer_key in answer_keys:
+        for answer_key in sorted(answer_keys):
             keys += self.keys_by_answer.get(answer_key, [])
         return keys
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, and_, delete, func, insert, or_, select
 
 from ap_ranker.web.changes import Action, Change, insert_change
 from ap_ranker.web.database import Database, decisions, judgements, now, questions, storable
-from ap_ranker.web.judgements import EVERY_ANSWER, key_of_question, unhelpful_answers
+from ap_ranker.web.judgements import EVERY_ANSWER, IS_OF_DECISION, key_of_question, unhelpful_answers
 from ap_ranker.web.owner.current_entries import (
     ConflictError,
     EntryFacts,
@@ -86,9 +86,7 @@ class Decisions:
                 Action.add_wordings, owner=owner, entry=entry, of=keyed.entry.question, wordings=(judged.wording,)
             )
             insert_change(connection, change)
-            # What was accepted, and by whom, is in the change.
-            decision = {"change": change.id, "owner": "", "question": "", "time": now()}
-            connection.execute(insert(decisions).values(**judged.keys, **decision))
+            _keep(connection, judged.keys, change=change.id)  # which says what was accepted, and by whom
         return change
 
     def reject(self, sentences: Iterable[Judged], owner: str = "") -> int:
@@ -105,8 +103,7 @@ class Decisions:
                 except ConflictError as error:
                     conflict = error
                     continue
-                decision = {"change": "", "owner": storable(owner), "question": storable(judged.wording), "time": now()}
-                connection.execute(insert(decisions).values(**judged.keys, **decision))
+                _keep(connection, judged.keys, owner=owner, text=judged.wording)
                 n_rejected += 1
         if conflict and not n_rejected:
             raise conflict
@@ -127,8 +124,7 @@ class Decisions:
                 keys = {"question_key": key, "answer_key": EVERY_ANSWER}
                 if not _is_left(connection, key) or _is_decided(connection, keys):
                     continue
-                decision = {"change": "", "owner": storable(owner), "question": storable(text), "time": now()}
-                connection.execute(insert(decisions).values(**keys, **decision))
+                _keep(connection, keys, owner=owner, text=text)
                 dismissed.append(keys)
         if not dismissed:
             raise ConflictError(GONE)
@@ -151,9 +147,7 @@ class Decisions:
 
     def rejections(self, most: int) -> list[dict[str, Any]]:
         """The latest rejections and dismissals, as the history shows them; with the keys by which to take one back."""
-        same_question = judgements.c.question_key == decisions.c.question_key
-        same_answer = judgements.c.answer_key == decisions.c.answer_key
-        judged = select(func.min(judgements.c.stored_question)).where(same_question, same_answer).scalar_subquery()
+        judged = select(func.min(judgements.c.stored_question)).where(IS_OF_DECISION).scalar_subquery()
         latest = select(decisions, judged.label("stored_question")).where(_IS_REJECTION)
         with self._database.reading() as connection:
             rows = connection.execute(latest.order_by(decisions.c.time.desc()).limit(most)).mappings().all()
@@ -174,6 +168,14 @@ class Decisions:
                 }
             )
         return rejections
+
+
+def _keep(
+    connection: Connection, keys: Mapping[str, str], *, change: str = "", owner: str = "", text: str = ""
+) -> None:
+    """Keep a decision; the `owner` and the visitor's `text` are those of one that is no `change`."""
+    values = {"change": change, "owner": storable(owner), "question": storable(text), "time": now()}
+    connection.execute(insert(decisions).values(**keys, **values))
 
 
 def _require_undecided(connection: Connection, judged: Judged) -> None:
@@ -214,8 +216,3 @@ def require_helpful(
             raise ConflictError(
                 "Visitors say that this entry did not help them. Choose another one, or change its answer first."
             )
-
-
-def keys_of_questions(texts: Iterable[str]) -> dict[str, str]:
-    """The key that judgements have of each question -> the question."""
-    return {key_of_question(text): text for text in texts}

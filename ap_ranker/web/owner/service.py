@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from heapq import merge
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,9 @@ class OwnerService:
         `unhelpful` has the keys of these, and of all entries that visitors say did not help any of the questions.
         """
         current = self._current_entries()
-        unhelpful = [*left_out, *self._unhelpful_entries(map(key_of_question, questions), current)]
+        question_keys = list(map(key_of_question, questions))
+        unhelpful_of = self._unhelpful_answers(question_keys)
+        unhelpful = [*left_out, *current.unhelpful(question_keys, unhelpful_of)]
         entries = self._preview.choices(questions[0], current, unhelpful)
         return {"entries": [entry_as_json(keyed) for keyed in entries], "unhelpful": unhelpful}
 
@@ -166,14 +169,10 @@ class OwnerService:
         keyed = entry_of_key(entry, current.by_key.values(), version)
         return self._preview.of(keyed, wordings, current)
 
-    def _unhelpful_entries(
-        self, question_keys: Iterable[str], current: CurrentEntries, *, undecided: bool = False
-    ) -> list[str]:
-        """The keys of the entries that visitors say did not help any of these questions, as `unhelpful_answers`."""
+    def _unhelpful_answers(self, question_keys: Collection[str], *, undecided: bool = False) -> dict[str, set[str]]:
+        """As `unhelpful_answers`, of all questions of a list at once."""
         with self.database.reading() as connection:
-            unhelpful = unhelpful_answers(connection, list(question_keys), undecided=undecided)
-        answer_keys = set().union(*unhelpful.values())
-        return current.keys_with(sorted(answer_keys))
+            return unhelpful_answers(connection, question_keys, undecided=undecided)
 
     def gaps(self) -> dict[str, Any]:
         """The groups of unanswered questions so far, each with its nearest entry, and whether more come (`grouping`).
@@ -186,10 +185,12 @@ class OwnerService:
         gaps, is_grouping = self._gaps(current)
         if is_grouping:  # they are those of before, and what was deleted since is shown to nobody
             gaps = _only_with(gaps, {question.text for question in find_unanswered(self.database)})
+        keys_of_gaps = [[key_of_question(question.text) for question in gap.questions] for gap in gaps]
+        unhelpful_of = self._unhelpful_answers(list(chain.from_iterable(keys_of_gaps)))
         rows = []
-        for gap in gaps:
-            question_keys = [key_of_question(question.text) for question in gap.questions]
-            rows.append(_gap_as_json(gap, current, unhelpful=self._unhelpful_entries(question_keys, current)))
+        for gap, question_keys in zip(gaps, keys_of_gaps, strict=True):
+            unhelpful = current.unhelpful(question_keys, unhelpful_of)
+            rows.append(_gap_as_json(gap, current, unhelpful=unhelpful))
         return {"grouping": is_grouping, "gaps": rows}
 
     def feedback_rows(self) -> list[dict[str, Any]]:
@@ -204,10 +205,14 @@ class OwnerService:
         current = self._current_entries()
         votes = self._judgements.undecided(SHOWN, helped=True)
         rows = [_judgement_as_json(one_vote, current, helps=True) for one_vote in votes]
-        for one_vote in self._judgements.undecided(SHOWN, helped=False):
-            unhelpful = self._unhelpful_entries([one_vote.question_key], current)
+        refused = self._judgements.undecided(SHOWN, helped=False)
+        question_keys = [one_vote.question_key for one_vote in refused]
+        unhelpful_of = self._unhelpful_answers(question_keys)
+        still_unhelpful_of = self._unhelpful_answers(question_keys, undecided=True)
+        for one_vote in refused:
+            unhelpful = current.unhelpful([one_vote.question_key], unhelpful_of)
             row = _judgement_as_json(one_vote, current, helps=False) | {"unhelpful": unhelpful}
-            still_unhelpful = self._unhelpful_entries([one_vote.question_key], current, undecided=True)
+            still_unhelpful = current.unhelpful([one_vote.question_key], still_unhelpful_of)
             knowing = current.that_know(row["question"])
             if all(keyed.key in still_unhelpful for keyed in knowing):
                 rows.append(row)

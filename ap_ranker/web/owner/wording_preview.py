@@ -87,7 +87,7 @@ class WordingPreview:
 
     def _answering(self, wording: str, current: CurrentEntries, now: tuple[str, KeyedEntry | None]) -> list[KeyedEntry]:
         """The entries that know a question, and the one that answers it now."""
-        entries = current.that_know(wording)
+        entries = [*current.that_know(wording)]  # a list of its own: that one is kept
         outcome, first = now
         if first is not None and outcome == Outcome.ANSWER:
             entries.append(first)
