@@ -17,7 +17,7 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 
 from conftest import TEXTS
 from forked import served
-from playwright.sync_api import Browser, Route, expect
+from playwright.sync_api import APIResponse, Browser, Route, expect
 
 from ap_ranker.web.changes import read_changes
 from ap_ranker.web.database import open_database
@@ -199,11 +199,10 @@ def test_the_first_screen(
 
 
 def test_a_late_reply_changes_no_list(browser: Browser, address: str) -> None:
-    """What an earlier letter asked for comes last; the focus stays where the owner moved it."""
+    """What was asked for earlier comes last; the focus stays where the owner moved it."""
     late: list[Route] = []
 
     def keep(route: Route) -> None:
-        # By its words: the requests of letters typed quickly may arrive in any order.
         if json.loads(route.request.post_data or "")["words"] == "battery":
             route.continue_()
         else:
@@ -214,21 +213,78 @@ def test_a_late_reply_changes_no_list(browser: Browser, address: str) -> None:
         dialog = page.locator("#chooser")
         expect(dialog.locator("li").nth(1)).to_be_visible()
         page.route("**/owner/api/entries", keep)
-        page.keyboard.type("battery")
+        for earlier in ("bat", "te"):
+            with page.expect_request("**/owner/api/entries"):
+                page.keyboard.type(earlier)
+        page.keyboard.type("ry")
         expect(dialog.locator("li")).to_have_count(1)
         page.keyboard.press("Tab")
         chosen = dialog.get_by_role("button", name="Which battery fits my bike?")
         expect(chosen).to_be_focused()
-        for _ in range(600):
-            if len(late) == len("batter"):
-                break
-            page.wait_for_timeout(100)
-        assert len(late) == len("batter")
+        assert len(late) == 2
         for route in late:
             with page.expect_response("**/owner/api/entries"):
                 route.continue_()
         expect(dialog.locator("li")).to_have_count(1)
         expect(chosen).to_be_focused()
+
+
+def test_a_request_too_many_is_sent_again(browser: Browser, address: str) -> None:
+    """Each of an owner's steps shows a dozen lists anew; those of a quick owner may be more than the server takes."""
+    refused: set[str] = set()
+
+    def refuse_once(route: Route) -> None:
+        if route.request.url in refused:
+            route.continue_()
+        else:
+            refused.add(route.request.url)
+            route.fulfill(status=429, json={"error": "Too many requests"})
+
+    with logged_in(browser, address, section="gaps") as page:
+        page.route("**/owner/api/*", refuse_once)
+        page.reload()
+        expect(card(page, "gaps", "xyzzy")).to_have_count(1)
+        expect(page.get_by_role("status")).to_have_text("")
+        assert len(refused) >= 10
+
+
+def test_lists_of_an_earlier_step_replace_none_of_a_later(browser: Browser, address: str) -> None:
+    earlier: list[tuple[Route, APIResponse]] = []
+    with logged_in(browser, address, section="wordings") as page:
+        sentence = card(page, "wordings", "order 4711")
+        expect(sentence).to_have_count(1)
+        page.route("**/owner/api/feedback", lambda route: earlier.append((route, route.fetch())), times=1)
+        sentence.get_by_role("button", name="No wording").click()
+        go(page, "changes")
+        with page.expect_response("**/owner/api/undo_rejection"):
+            card(page, "changes", "order 4711").filter(has_text="Not made").get_by_role("button", name="Undo").click()
+        ((route, reply),) = earlier
+        assert "order 4711" not in reply.text()
+        page.wait_for_timeout(500)  # in which a later list would be shown
+        route.fulfill(response=reply)
+        go(page, "wordings")
+        expect(sentence).to_have_count(1)
+        page.wait_for_load_state("networkidle")
+        expect(sentence).to_have_count(1)
+
+
+@pytest.mark.parametrize(("section", "box"), [("entries", "#words"), ("gaps", "#wanted")])
+def test_a_quick_typist_is_not_refused(browser: Browser, address: str, section: str, box: str) -> None:
+    """The server takes twenty requests a second of an owner; letters that follow each other at once are one."""
+    with logged_in(browser, address, section=section) as page:
+        if section == "gaps":
+            page.locator("#gaps .list > li").first.get_by_role("button", name="Add to another entry").click()
+        page.wait_for_load_state("networkidle")
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        for _ in range(3):
+            page.locator(box).press_sequentially("battery fits my bike?")
+            page.locator(box).press("Control+a")
+        page.locator(box).press_sequentially("battery")
+        items = page.locator("#chooser li" if section == "gaps" else "#entries .list > li")
+        expect(items).to_have_count(1)
+        expect(items).to_contain_text("battery")
+        assert len(asked) <= 20
 
 
 def test_by_keyboard_alone(browser: Browser, address: str) -> None:

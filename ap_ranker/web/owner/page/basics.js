@@ -29,6 +29,17 @@ export function showFolded(place, text) {
   place.replaceChildren(shown, " ", button);
 }
 
+const PAUSE = 200; // ms without another letter, before what was typed is looked for
+
+// A listener that acts once after several letters: the server refuses one request for each of a quick typist.
+export function afterTyping(act) {
+  let timer = 0;
+  return () => {
+    clearTimeout(timer);
+    timer = setTimeout(act, PAUSE);
+  };
+}
+
 export function clone(id) {
   const item = element(id).content.firstElementChild.cloneNode(true);
   return [item, (name) => item.querySelector(name)];
@@ -39,10 +50,21 @@ export function fill(id, items) {
   list(id).replaceChildren(...(items.length ? items : [none]));
 }
 
+const TRIES = 5; // of a request that is one too many at the moment, a second apart
+
+// A request that the server refused as one too many has done nothing: it is sent again after a moment.
+async function send(name, options) {
+  for (let left = TRIES - 1; ; left--) {
+    const response = await fetch(`owner/api/${name}`, options);
+    if (response.status !== 429 || !left) return response;
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+  }
+}
+
 export async function post(name, body = {}, options = {}) {
   let response;
   try {
-    response = await fetch(`owner/api/${name}`, {
+    response = await send(name, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(body),

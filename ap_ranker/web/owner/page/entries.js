@@ -1,6 +1,6 @@
 // The entries of the FAQ, and the window in which one is written.
 import { change, openWindow } from "./actions.js";
-import { clone, element, fill, make, post, say, showFolded } from "./basics.js";
+import { afterTyping, clone, element, fill, make, post, say, showFolded } from "./basics.js";
 import { filled, texts } from "./texts.js";
 
 let editable = true;
@@ -87,7 +87,7 @@ editor.querySelector("form").addEventListener("submit", async (event) => {
 editor.querySelector(".cancel").addEventListener("click", () => editor.close());
 
 const search = () => showEntries(0).catch((error) => say(error.message));
-element("words").addEventListener("input", search);
+element("words").addEventListener("input", afterTyping(search));
 element("entries").querySelector("form").addEventListener("submit", (event) => {
   event.preventDefault();
   search();

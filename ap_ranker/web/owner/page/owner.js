@@ -102,7 +102,19 @@ async function showAll(...others) {
   }
 }
 
-refreshBy(showAll);
+let shown = showAll(showUsage); // after a change, what was asked is the same
+let waiting = null; // the time that begins after that
+
+// One after another, for an earlier reply must not replace a later one; what changes meanwhile is shown by the next.
+function showAgain() {
+  waiting ??= shown.then(() => {
+    waiting = null;
+    return showAll();
+  });
+  shown = waiting;
+  return shown;
+}
+
+refreshBy(showAgain);
 addEventListener("hashchange", finishDeletion); // its button would undo what is no longer in sight
 showSection();
-showAll(showUsage); // after a change, what was asked is the same

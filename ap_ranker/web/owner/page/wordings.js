@@ -1,6 +1,6 @@
 // From a visitor's question to an entry: a choice of entries, and what would change, before anything is saved.
 import { change, keep, openWindow, undoChange } from "./actions.js";
-import { element, make, post } from "./basics.js";
+import { afterTyping, element, make, post } from "./basics.js";
 import { edit, titleOf } from "./entries.js";
 import { filled, texts } from "./texts.js";
 
@@ -109,8 +109,7 @@ function choiceItem(entry) {
   return item;
 }
 
-async function choicesFor(words) {
-  const { questions, leftOut } = chosenFor;
+async function choicesFor(words, { questions, leftOut }) {
   const found = await post("choices", { questions, left_out: leftOut });
   if (!words.trim() && found.entries.length) return found.entries;
   const { entries } = await post("entries", { words });
@@ -120,21 +119,23 @@ async function choicesFor(words) {
 async function showChoices() {
   const words = element("wanted").value;
   const asked = chosenFor;
+  // What was typed later is asked for by itself, and its reply may be here already.
+  const isLate = () => words !== element("wanted").value || asked !== chosenFor;
   try {
-    const entries = await choicesFor(words);
-    // A later letter asks for itself, and its reply may be here already.
-    if (words !== element("wanted").value || asked !== chosenFor) return;
+    const entries = await choicesFor(words, asked);
+    if (isLate()) return;
+    chooser.querySelector(".alert").textContent = "";
     const found = JSON.stringify(entries);
     if (found === choices) return; // the button that has the focus stays
     choices = found;
     chooser.querySelector(".none").hidden = entries.length > 0;
     chooser.querySelector("ul").replaceChildren(...entries.map(choiceItem));
   } catch (error) {
-    chooser.querySelector(".alert").textContent = error.message;
+    if (!isLate()) chooser.querySelector(".alert").textContent = error.message;
   }
 }
 
-element("wanted").addEventListener("input", showChoices);
+element("wanted").addEventListener("input", afterTyping(showChoices));
 chooser.querySelector(".write").addEventListener("click", () => {
   chooser.close();
   edit(null, { question: chosenFor.title, answer: "", wordings: chosenFor.questions.slice(1) });
