@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.documents import read_entries
+from ap_ranker.data.faq import Entry
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(__file__).parent / "data"
@@ -126,16 +126,17 @@ def _dataset(
 
 
 def _docs() -> Dataset:
-    """The project's own documentation: the passages below a heading answer what is asked about it."""
+    """The project's own documentation as it was on 30 November 2026: passages below headings answer what is asked.
+
+    The pages change, and what is asked about them names their headings.
+    """
     answers: list[Answer] = []
     below: defaultdict[str, list[int]] = defaultdict(list)
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    for page in [*pages, *sorted((ROOT / "examples").glob("*/README.md"))]:
-        path = page.relative_to(ROOT).as_posix()
-        for number, entry in enumerate(read_entries(page)):
-            for heading in {entry.title.split(" > ")[-1], entry.question}:
-                below[f"{path}#{heading}"].append(len(answers))
-            answers.append(Answer(f"{path}:{number}", entry.text("both"), entry.questions, entry.answer))
+    for number, row in enumerate(rows_of(DATA / "docs_passages.csv")):
+        entry = Entry(row["question"], row["answer"], other={}, place=row["page"], title=row["title"])
+        for heading in {entry.title.split(" > ")[-1], entry.question}:
+            below[f"{entry.place}#{heading}"].append(number)
+        answers.append(Answer(f"{entry.place}:{number}", entry.text("both"), entry.questions, entry.answer))
     questions = []
     for row in rows_of(DATA / "docs_questions.csv"):
         headings = [heading.strip() for heading in row["answer_ids"].split("|") if heading.strip()]
