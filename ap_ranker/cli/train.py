@@ -180,7 +180,7 @@ def _train(
 
 
 DEFAULT_STUDENT = "bow-idf"
-"""The cheapest one, and the best small one that was measured (docs/results.md#small-students)."""
+"""The cheapest one, and the best small one that was measured (docs/archive/results_models_of_words.md)."""
 
 
 def distill(

@@ -17,7 +17,8 @@ questions best while the encoder is as it was pretrained (`fit`). P begins as th
 texts are largest; with C = H it only rotates them. R begins as the identity, and learns where the encoder does not.
 With w = 0 the untrained score is the encoder's own.
 
-An answer is one whole vector and a small state for every two tokens in int8 (docs/scaling): 4 KB for 110 tokens.
+An answer is one whole vector and a small state for every two tokens in int8: 4 KB for 110 tokens
+(docs/archive/scaling.md).
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def render(rows: Iterable[Row], papers: Mapping[str, Any]) -> str:
 
 
 def summary(rows: Iterable[Row], papers: Mapping[str, Any]) -> str:
-    """The tables of the papers' data sets in docs/results.md: BM25, then the models of a data set, the best first.
+    """The tables of docs/archive/results_papers.md: BM25, then the models of a data set, the best first.
 
     Args:
         rows: in any order.

@@ -1,0 +1,113 @@
+"""The page of the results and its plots show what was measured."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import fmean
+from types import ModuleType
+
+import matplotlib
+import pytest
+from conftest import ROOT, imported
+
+PAGE = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+EXAMPLES = ROOT / "examples"
+
+
+@pytest.fixture(scope="module")
+def plots() -> Iterator[ModuleType]:
+    with imported(ROOT / "docs" / "plots.py") as module:
+        yield module
+
+
+def rows(heading: str) -> dict[str, list[str]]:
+    """The cells of a section's table by the first one of their row."""
+    section = PAGE.split(f"## {heading}\n")[1].split("\n## ")[0]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:1] == "|"]
+    return {first: others for first, *others in cells[2:]}
+
+
+def numbers(cells: Sequence[str]) -> list[float]:
+    return [float(re.sub(r"[^\d.]", "", cell)) for cell in cells if cell]
+
+
+def test_beside_what_you_would_train_instead() -> None:
+    comparison = json.loads((EXAMPLES / "faq" / "comparison.json").read_text())
+    table = {
+        name.replace("`", "").split(", fine")[0]: cells
+        for name, cells in rows("Beside what you would train instead").items()
+    }
+    assert numbers(table.pop("BM25")) == [round(comparison["bm25"][name], 3) for name in ("P@1", "MRR")]
+    for result in comparison["results"]:
+        if cells := table.pop(result["label"], None):
+            measures = [round(result["measures"][name][0], 3) for name in ("P@1", "MRR")]
+            assert numbers(cells)[:2] == measures
+            seconds, milliseconds, kept = numbers(cells)[2:]
+            assert seconds == pytest.approx(result["training_seconds"], abs=0.5)
+            assert milliseconds == pytest.approx(1000 * result["seconds_per_question"], abs=0.01)
+            assert kept == pytest.approx(result["bytes_per_answer"], abs=0.5)
+    assert not table
+
+
+def test_how_many_pairs_are_enough() -> None:
+    measured = json.loads((EXAMPLES / "small_data" / "results.json").read_text())
+    methods = {
+        "`qa-cnn` with GloVe": "glove",
+        "`ap-transformer`, nothing trained": "transformer-untrained",
+        "`ap-transformer`, trained": "transformer-fine-tuned",
+    }
+    table = rows("How many pairs are enough")
+    for name, method in methods.items():
+        own = [row for row in measured if row["data"] == "faq" and row["method"] == method]
+        own.sort(key=lambda row: row["size"])
+        assert numbers(table[name]) == [round(fmean(row["model"]["MRR"]), 3) for row in own]
+
+
+def test_the_public_faqs() -> None:
+    table = (EXAMPLES / "every_step" / "README.md").read_text(encoding="utf-8").split("## Results")[1]
+    ours = rows("Public FAQs that nobody here wrote")
+    assert len(ours) == 5
+    for size, (faqs, bm25, peer, wordings, served) in ours.items():
+        (line,) = re.findall(rf"^\| {size} \| {faqs} \|.*$", table, re.MULTILINE)
+        _, _, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+        untrained, with_wordings = cells[2:4]
+        expected = untrained if with_wordings == "–" else with_wordings
+        assert [bm25, peer, wordings, served] == [cells[0], cells[1], expected, cells[4]]
+
+
+def test_the_precision_of_what_is_asserted() -> None:
+    text = (EXAMPLES / "every_step" / "results.md").read_text(encoding="utf-8")
+    lines = text.split("### Precision")[1].split("### ")[0].splitlines()
+    names = ("nothing trained", "with wordings", "trained", "calibrated")
+    for name, state in zip(names, ("untrained", "wordings", "trained", "calibrated"), strict=True):
+        (line,) = [line for line in lines if line.startswith(f"| {state} |")]
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        expected = [f"{low[1:]} ± {error[1:]}" for low, error in (cells[1:3], cells[3:5])]
+        assert rows("When it says none")[name] == expected
+
+
+def test_the_plots_are_those_of_the_results(plots: ModuleType, tmp_path: Path) -> None:
+    """python docs/plots.py"""
+    plots.plot_public_faqs(tmp_path)
+    plots.plot_few_pairs(tmp_path)
+    drawn = sorted(tmp_path.iterdir())
+    assert len(drawn) == 2
+    for path in drawn:
+        committed = (plots.IMAGES / path.name).read_text(encoding="utf-8")
+        assert path.name in PAGE
+        if f"Matplotlib v{matplotlib.__version__}," in committed:
+            assert path.read_text(encoding="utf-8") == committed, "python docs/plots.py"
+
+
+def test_the_lines_are_means(plots: ModuleType) -> None:
+    lines, number = plots.public_faqs()
+    assert number == 5
+    served, wordings, peer, bm25 = (line.points for line in lines)
+    # The page's last row has the same five FAQs.
+    shown = [cell.split(" / ")[1] for cell in rows("Public FAQs that nobody here wrote")["300"][1:]]
+    assert [f"{line[300]:.3f}" for line in (bm25, peer, wordings, served)] == shown
+    assert bm25 == dict.fromkeys((0, 10, 30, 100, 300), bm25[0])
+    assert [len(line.points) for line in plots.few_pairs("covid")] == [3] * 6
