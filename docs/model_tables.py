@@ -1,4 +1,5 @@
-"""Writes two tables of docs/models.md: what the papers' recipes are here, and how far scores are from the equations.
+"""Writes the tables of models: all of them in docs/models.md; what the papers' recipes are here, and how far scores are
+from the equations, in docs/paper_recipes.md.
 
     python docs/model_tables.py
 
@@ -18,6 +19,7 @@ import torch
 import typer
 import yaml
 
+from ap_ranker.cli.checkpoints import citation
 from ap_ranker.models import transformer_encoder
 from ap_ranker.models.registry import MODELS
 from ap_ranker.text.tokenizer import TokenBatch
@@ -31,7 +33,8 @@ from conftest import make_model  # noqa: E402
 from naive import CASES  # noqa: E402
 from naive.bimpm import WORDS  # noqa: E402
 
-PAGE = ROOT / "docs" / "models.md"
+MODELS_PAGE = ROOT / "docs" / "models.md"
+RECIPES_PAGE = ROOT / "docs" / "paper_recipes.md"
 PAPERS = ROOT / "docs" / "paper_recipes.yaml"
 
 SIZES = {"filters", "window", "hidden", "importance", "size", "tf_size", "attention", "projection", "weights"}
@@ -64,6 +67,14 @@ def recipe_of(name: str) -> str:
         "" if MODELS[name].pretrained else f"vectors of {MODELS[name].recipe.embedding_size or EMBEDDING_SIZE}",
     ]
     return "; ".join(filter(None, parts))
+
+
+def models() -> list[str]:
+    """A row for each model."""
+    rows = ["| model | paper | kept of each answer | weights | objective |", "|---|---|---|---|---|"]
+    for name, spec in MODELS.items():
+        rows.append(f"| `{name}` | {citation(spec)} | {spec.cached} | {spec.attention_over} | {spec.objective} |")
+    return rows
 
 
 def recipes() -> list[str]:
@@ -113,9 +124,12 @@ def replaced(page: str, name: str, rows: list[str]) -> str:
 
 
 def main() -> None:
-    """Write both tables."""
-    page = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(replaced(replaced(page, "recipes", recipes()), "differences", differences()), encoding="utf-8")
+    """Write all tables."""
+    page = MODELS_PAGE.read_text(encoding="utf-8")
+    MODELS_PAGE.write_text(replaced(page, "models", models()), encoding="utf-8")
+    page = RECIPES_PAGE.read_text(encoding="utf-8")
+    page = replaced(replaced(page, "recipes", recipes()), "differences", differences())
+    RECIPES_PAGE.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

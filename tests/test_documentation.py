@@ -54,10 +54,12 @@ def test_a_page(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
-def test_the_papers_recipes_are_those_of_the_code() -> None:
+def test_the_tables_of_models_are_those_of_the_code() -> None:
     """And the differences from the equations have a row for each model: python docs/model_tables.py"""
-    page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
     with imported(ROOT / "docs" / "model_tables.py") as tables:
+        page = tables.MODELS_PAGE.read_text(encoding="utf-8")
+        assert tables.replaced(page, "models", tables.models()) == page
+        page = tables.RECIPES_PAGE.read_text(encoding="utf-8")
         assert tables.replaced(page, "recipes", tables.recipes()) == page
         papers = yaml.safe_load(tables.PAPERS.read_text(encoding="utf-8"))
     differences = page.partition("<!-- differences")[2]

@@ -77,7 +77,7 @@ def models(name: Annotated[str | None, argument("A model's name; by default, lis
         families[spec.family].append(spec)
     for specs in families.values():
         for spec in sorted(specs, key=attrgetter("name")):
-            rows.append([spec.name, _citation(spec), spec.cached, f"{_parameters(spec):,}", spec.objective])
+            rows.append([spec.name, citation(spec), spec.cached, f"{_parameters(spec):,}", spec.objective])
         rows.append(None)
     columns = (Column("name", no_wrap=True), "paper", "cached", numbers("parameters", no_wrap=True), "objective")
     console.table(columns, rows, title=f"{len(MODELS)} models")
@@ -88,7 +88,7 @@ def models(name: Annotated[str | None, argument("A model's name; by default, lis
     )
 
 
-def _citation(spec: ModelSpec) -> str:
+def citation(spec: ModelSpec) -> str:
     """A model's paper, such as `Wang & Jiang 2017`; of more than two authors, the first one."""
     authors_and_title = spec.paper.split(", ")
     authors = authors_and_title[0]

@@ -57,7 +57,7 @@ MAX_SPECIAL_TOKENS = 16
 _SHORTENED = reprlib.Repr()  # of a million values, too
 _SHORTENED.maxstring = 80
 
-ADVICE = "Choose an encoder of a known kind: docs/encoders.md lists what its tokenizer may have."
+ADVICE = "Choose an encoder of a known kind: docs/archive/encoders.md lists what its tokenizer may have."
 
 Check = Callable[[Any], bool]
 Fields = Mapping[str, Check]
