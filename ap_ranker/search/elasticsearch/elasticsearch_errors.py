@@ -11,7 +11,7 @@ _START = (
 )
 _CERTIFICATE = (
     "Set ca_certs in the pipeline to the PEM file of who signed the server's certificate, or ssl_assert_fingerprint to "
-    "its SHA-256 fingerprint (docs/deployment.md)."
+    "its SHA-256 fingerprint (docs/elasticsearch.md)."
 )
 _PASSWORD = "Correct basic_auth in the pipeline, or remove it and set ELASTIC_API_KEY."
 _KEY = "Set ELASTIC_API_KEY to a valid key, and ELASTIC_API_KEY_ID if it has an id; a key may be revoked."
@@ -85,12 +85,12 @@ def _advice_of_privilege(text: str) -> str:
     """Which privilege is missing, as the server says it."""
     refused = _ACTION.search(text[:_READ])
     if refused is None:
-        return "The key lacks a privilege: compare its role with those in deploy/ (docs/deployment.md)."
+        return "The key lacks a privilege: compare its role with those in deploy/ (docs/elasticsearch.md)."
     action, kind, privileges = refused.groups()
     smallest = privileges.split(",")[0]
     return (
         f"The key lacks the {kind} privilege {smallest!r} (for {action}). Give it that, as the roles in deploy/ have "
-        "it (docs/deployment.md)."
+        "it (docs/elasticsearch.md)."
     )
 
 
