@@ -67,7 +67,7 @@ def scores(retriever: ElasticsearchFAQRetriever, row: Row) -> tuple[float, float
 
 
 def test_rows_hold(retrievers: dict[str | None, ElasticsearchFAQRetriever]) -> None:
-    """In `make test` every 60th, by `make cluster` all; the archive of docs says how many there are, and that all do."""
+    """In `make test` every 60th, by `make cluster` all; the archive says how many there are, and that all do."""
     assert f"language: {len(ROWS)} were asked" in " ".join(HANDBOOK.read_text(encoding="utf-8").split())
     rows = ROWS if os.environ.get(WHOLE) else ROWS[::60]
     failing = []
