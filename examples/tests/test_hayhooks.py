@@ -162,7 +162,8 @@ async def test_a_tool_for_agents(folder: Path) -> None:
     (folder / "tools" / "wrapped").mkdir()
     shutil.copy(BY_WORDS, folder / "tools" / "wrapped" / "faq_search.yaml")
     shutil.copy(BY_WORDS, folder / "tools" / "yaml_alone.yml")
-    (wrapper,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "serving.md").read_text("utf-8"), re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "api.md").read_text("utf-8"), re.DOTALL)
+    (wrapper,) = (block for block in blocks if "BasePipelineWrapper" in block)
     (folder / "tools" / "wrapped" / "pipeline_wrapper.py").write_text(wrapper, encoding="utf-8")
     with running(folder, "mcp", "run", "--pipelines-dir", "tools") as address:
         async with (

@@ -189,7 +189,7 @@ def test_imports_run_one_way() -> None:
             assert not (floor in ("rankers", "embedders") and other not in ("common", floor)), f"{path}: {other}"
 
 
-# --- a drop-in, with its differences: the table of `docs/haystack.md` ------------------------------------------------
+# --- a drop-in, with its differences: the table of `docs/archive/haystack.md` ----------------------------------------
 
 LEFT_OUT = {"trust_remote_code", "model_kwargs", "tokenizer_kwargs", "config_kwargs", "backend"}
 MORE = {"fuse_scores", "precision", "wordings", "cache"}

@@ -1,4 +1,4 @@
-// What is said of a text that is no question, or asks several: the server's `kind` tells, docs/api.md lists the kinds.
+// What is said of a text that is no question, or asks several: the server's `kind` tells, docs/archive/api.md lists the kinds.
 import { filled, language, texts } from "./texts.js";
 
 const INSTEAD = ["person", "greeting", "thanks", "insult", "incomplete"]; // said where nothing is shown

@@ -52,11 +52,16 @@ class APDocumentEmbedder(CheckpointComponent):
         """
         Create the component; the first `run`, or `warm_up`, reads the checkpoint.
 
-        The other parameters are those of Haystack's `SentenceTransformersDocumentEmbedder`.
-
         :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub.
-        :param batch_size: The number of documents to encode at once; more need more memory.
+        :param device: The device that the model runs on. By default, the GPU if there is one.
+        :param token: The token for a private repository of the hub. By default, the environment's `HF_API_TOKEN` or
+            `HF_TOKEN`.
+        :param prefix: A text that the model reads before each document.
+        :param suffix: A text that the model reads after each document.
+        :param batch_size: The number of documents to encode at once, 64 by default. More need more memory.
         :param progress_bar: Whether to show the progress of more documents than are encoded together.
+        :param meta_fields_to_embed: Meta fields whose values the model reads before the content.
+        :param embedding_separator: The text between these values and the content.
         :raises InputError: `batch_size` is not a positive whole number.
         """
         check_number("batch_size", batch_size, 1)

@@ -42,9 +42,12 @@ class APTextEmbedder(CheckpointComponent):
         """
         Create the component; the first `run`, or `warm_up`, reads the checkpoint.
 
-        The other parameters are those of Haystack's `SentenceTransformersTextEmbedder`.
-
         :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub.
+        :param device: The device that the model runs on. By default, the GPU if there is one.
+        :param token: The token for a private repository of the hub. By default, the environment's `HF_API_TOKEN` or
+            `HF_TOKEN`.
+        :param prefix: A text that the model reads before each question.
+        :param suffix: A text that the model reads after each question.
         """
         self._name_checkpoint(model, device, token)
         self.prefix = prefix

@@ -108,33 +108,42 @@ class AnswerRanker(CheckpointComponent, KnowsWordings):
         """
         Create the component without loading the checkpoint.
 
-        The parameters that are not listed are those of Haystack's `SentenceTransformersSimilarityRanker`.
-
         :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub.
+        :param device: The device that the model runs on. By default, the GPU if there is one.
+        :param token: The token for a private repository of the hub. By default, the environment's `HF_API_TOKEN` or
+            `HF_TOKEN`.
         :param top_k: The maximum number of documents to return.
-        :param scale_score: Whether to map the scores to the interval from 0 to 1, which keeps their order: of a
-            calibrated checkpoint to the probability of a right answer; otherwise to numbers that are not probabilities
-            (cosine: (1 + s) / 2; fused scores: 1/2 + arctan(s) / pi).
-        :param score_threshold: The minimum score of a returned document, after scaling; not beside `precision`.
-        :param batch_size: The number of documents to encode at once; more need more memory.
-        :param fuse_scores: Whether to add BM25's score, with the weight that training found best: `bm25_score` of
-            `meta["ap_ranker"]`, as `BM25SRetriever` and, for Elasticsearch, `BM25Scores` set it for a query. If any
-            document has none of this query, it is not added; a warning says so once, as it does of another stemmer.
-        :param precision: The target share of right first answers, such as 0.9: documents below its threshold are left
-            out; without a calibration, all but those of which the query is a known wording. It replaces
+        :param query_prefix: A text that the model reads before each query.
+        :param query_suffix: A text that the model reads after each query.
+        :param document_prefix: A text that the model reads before each document.
+        :param document_suffix: A text that the model reads after each document.
+        :param meta_fields_to_embed: Meta fields whose values the model reads before the content.
+        :param embedding_separator: The text between these values and the content.
+        :param scale_score: Whether to map the scores to the interval from 0 to 1, which keeps their order. With a
+            calibrated checkpoint they are then probabilities of a right answer. Otherwise they are none: (1 + s) / 2 of
+            a cosine s, 1/2 + arctan(s) / pi of a fused score s.
+        :param score_threshold: The minimum score of a returned document, after scaling. Not beside `precision`.
+        :param batch_size: The number of documents to encode at once, 64 by default. More need more memory.
+        :param fuse_scores: Whether to add BM25's score, with the weight that training found best. That is `bm25_score`
+            of `meta["ap_ranker"]`: `BM25SRetriever` sets it for a query, and `BM25Scores` does for Elasticsearch. If
+            any document has none of this query, the model alone ranks all of them, and one warning says so. Another one
+            says that BM25 has another stemmer than the checkpoint.
+        :param precision: The target share of right first answers, such as 0.9. Documents below its threshold are left
+            out. Without a calibration, all are left out but those of which the query is a known wording. Not beside
             `score_threshold`.
-        :param wordings: Files of questions that are known to ask for an entry of the FAQ: training questions (question,
-            answer_ids, which are compared with `meta["aid"]`) or pairs (question, answer); changes count. Unless it is
-            `None`, `meta["question"]` and `meta["wordings"]` of the documents count, too; with `None` only of those
-            that `ap-ranker index` wrote, that a store read from its file `documents`, or that a retriever found by
-            known wordings. The one most like the query raises a document's score; if it is more like it than the
-            document itself, `matched_wording` of `meta["ap_ranker"]` names it. A document of which one is the query
-            itself, but for case, white space and final punctuation, comes first and is never left out.
-        :param cache: How encoded documents are kept: `megabytes` (256; 0: not) of device memory, the least recently
-            used are dropped first; `dtype`: `float32`, `float16`, `int8` or `int4`, by default the smallest by which
-            the model loses nothing; `folder`: where they are also kept for the next start, which then encodes nothing,
-            by default nowhere; `encodings`: the same of earlier releases, a folder that `ap-ranker encode` wrote and
-            that is only read.
+        :param wordings: Files of questions that are known to ask for an entry of the FAQ. A file has training questions
+            (`question`, `answer_ids`, which are compared with `meta["aid"]`) or pairs (`question`, `answer`). Its
+            changes count. The known wording that is most like the query raises a document's score. If it is more like
+            the query than the document itself, `matched_wording` of `meta["ap_ranker"]` names it. If it is the query
+            itself, but for case, white space and final punctuation, its document comes first and is never left out.
+            Unless `wordings` is `None`, `meta["question"]` and `meta["wordings"]` of the documents are known wordings,
+            too. With `None` they are so for three kinds of documents: those that `ap-ranker index` wrote, that a store
+            read from its file `documents`, or that a retriever found by known wordings.
+        :param cache: How encoded documents are kept. `megabytes` (256; 0: not): of device memory; the least recently
+            used are dropped first. `dtype`: `float32`, `float16`, `int8` or `int4`; by default the smallest by which
+            the model loses nothing. `folder`: where they are also kept for the next start, which then encodes nothing;
+            by default nowhere. `encodings`: a folder that `ap-ranker encode` wrote and that is only read, as in earlier
+            releases.
         :raises ValueError: A number is out of range, a setting is unknown, or both thresholds are given.
         """
         check_limits(score_threshold, precision)

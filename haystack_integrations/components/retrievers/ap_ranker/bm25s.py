@@ -55,13 +55,13 @@ class BM25SRetriever(WordingRetriever):
         Create the component.
 
         :param document_store: The store to search.
-        :param filters: Haystack filters on the documents' meta; only documents that match are returned.
+        :param filters: Haystack filters on the documents' meta. Only documents that match are returned.
         :param top_k: The maximum number of documents to return.
         :param scale_score: Whether to map the scores to the interval from 0.5 to 1, which keeps their order.
         :param filter_policy: Whether filters given to `run` replace the component's filters or are merged with them.
-        :param wordings: Files of known wordings, as of `AnswerRanker`. Documents of which the query is one of these,
-            `meta["question"]` or one of `meta["wordings"]`, word for word, are then among the `top_k` returned. With
-            `[]` those of the meta alone; with `None` BM25 alone.
+        :param wordings: Files of known wordings, as for `AnswerRanker`. If the query is one of these, word for word,
+            its document is among the `top_k` returned; so it is with `meta["question"]` and `meta["wordings"]` of a
+            document. With `[]` those of the meta alone count, with `None` none.
         :raises ValueError: A number is out of range, there is no policy of this name, or it is another store.
         """
         self._search(document_store, filters, top_k, filter_policy)
@@ -152,10 +152,15 @@ class BM25SEmbeddingRetriever(StoreRetriever):
         filter_policy: str | FilterPolicy = FilterPolicy.REPLACE,
     ) -> None:
         """
-        Create the component. Parameters that are not named here are those of `BM25SRetriever`.
+        Create the component.
 
+        :param document_store: The store to search.
+        :param filters: Haystack filters on the documents' meta. Only documents that match are returned.
+        :param top_k: The maximum number of documents to return.
         :param scale_score: Whether to map the cosines to the interval from 0 to 1, which keeps their order.
         :param return_embedding: Whether the documents returned have their embeddings.
+        :param filter_policy: Whether filters given to `run` replace the component's filters or are merged with them.
+        :raises ValueError: A number is out of range, there is no policy of this name, or it is another store.
         """
         self._search(document_store, filters, top_k, filter_policy)
         self.scale_score = scale_score

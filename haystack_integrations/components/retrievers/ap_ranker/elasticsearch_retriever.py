@@ -169,9 +169,24 @@ class ElasticsearchFAQRetriever(WordingRetriever, CheckpointComponent):
         """
         Create the component without loading the checkpoint or connecting to the server.
 
-        Parameters that are not named here are those of `HybridRetriever`.
-
         :param document_store: Where the FAQ is.
+        :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub. The same as
+            of the ranker; the index is the checkpoint's.
+        :param device: The device that the model runs on. By default, the GPU if there is one.
+        :param token: The token for a private repository of the hub. By default, the environment's `HF_API_TOKEN` or
+            `HF_TOKEN`.
+        :param filters: Haystack filters on the documents' meta. Only documents that match are returned.
+        :param top_k: The maximum number of documents to find by words, by meaning, and by known wordings, each.
+        :param filter_policy: Whether filters given to `run` replace the component's filters or are merged with them.
+        :param query_prefix: A text that the model reads before each query. This and the next five settings are those of
+            the ranker.
+        :param query_suffix: A text that the model reads after each query.
+        :param document_prefix: A text that the model reads before each document.
+        :param document_suffix: A text that the model reads after each document.
+        :param meta_fields_to_embed: Meta fields whose values the model reads before the content.
+        :param embedding_separator: The text between these values and the content.
+        :param batch_size: The number of documents to encode at once, 64 by default. More need more memory.
+        :param wordings: Files of known wordings, as for `AnswerRanker`. Documents are also found by these.
         :raises ValueError: A number is out of range, there is no policy of this name, or it is another store.
         """
         self._search(document_store, filters, top_k, filter_policy)

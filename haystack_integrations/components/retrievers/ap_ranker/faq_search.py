@@ -144,16 +144,22 @@ class FAQSearch(AnswerSearch):
         device: ComponentDevice | None = None,
     ) -> None:
         """
-        Create the component without loading anything. Parameters not named here are those of `AnswerRanker`.
+        Create the component without loading anything.
 
+        :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub.
         :param documents: A FAQ file with columns question and answer, a document, or a folder of documents and tables,
             which is kept in memory. The meta of a returned document contains `question`, `answer` and the file's other
             columns; of a passage, `title`, `file_path` and `page_number`. BM25 uses the checkpoint's stemmer.
         :param document_store: The store to search instead of a file, for a FAQ that is written elsewhere or kept on
             disk. Its `language` must be the checkpoint's.
         :param match: The text of the file's entries to compare with the query: `both`, `answer` or `question`.
-        :param candidates: The number of documents that BM25 fetches for the model to rank, and the number of those that
-            known wordings fetch.
+        :param candidates: The number of documents that BM25 fetches for the model to rank. Known wordings fetch as
+            many.
+        :param top_k: The maximum number of documents to return.
+        :param score_threshold: The minimum score, from 0 to 1, of a returned document. Not beside `precision`.
+        :param precision: The target share of right first answers, such as 0.9, as for `AnswerRanker`.
+        :param wordings: Files of known wordings, as for `AnswerRanker`. Entries are also found by these.
+        :param device: The device that the model runs on. By default, the GPU if there is one.
         :raises ValueError: A number is out of range, or not just one of `documents` and `document_store` is given.
         """
         check_number("candidates", candidates, 1)

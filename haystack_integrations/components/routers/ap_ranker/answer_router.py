@@ -60,11 +60,16 @@ class AnswerRouter(Composed):
         """
         Create the component without loading the checkpoint.
 
-        The parameters not named here are those of `AnswerRanker`, for documents that come without a decision.
-
         :param model: The checkpoint of the ranker in front.
-        :param precision: The target share of right first answers. It replaces that of the ranker in front; by default,
+        :param precision: The target share of right first answers. It replaces that of the ranker in front. By default
             that one counts, and .8 where there is none.
+        :param device: The device that the model runs on. By default, the GPU if there is one.
+        :param token: The token for a private repository of the hub. By default, the environment's `HF_API_TOKEN` or
+            `HF_TOKEN`.
+        :param fuse_scores: Whether to add BM25's score, as for `AnswerRanker`. Only for documents that come without a
+            decision.
+        :param wordings: Files of known wordings, as for `AnswerRanker`. Only for documents that come without a
+            decision.
         :raises InputError: `precision` is no number between 0 and 1.
         """
         self.model = str(model)
