@@ -18,11 +18,16 @@ import yaml
 from conftest import ROOT
 from refusals import assert_refusal
 from typer.testing import CliRunner
+from waiting import wait_until
 
 from ap_ranker.cli.main import app
-from elastic.conftest import change
+from ap_ranker.search import watch_search
+from ap_ranker.web.changes import Action
+from elastic.conftest import Search, change
 from elastic.engine import WHOLE, Engine, start_engine
 from elastic.test_index import FAQ, counts, write
+from elastic.test_owners_changes import change as owner_changes
+from elastic.test_owners_changes import serving
 
 pytestmark = pytest.mark.skipif(WHOLE not in os.environ, reason="a node with security: run by `make cluster-all`")
 
@@ -88,6 +93,38 @@ def test_the_roles_suffice_and_others_are_told_what_they_lack(
         error = run(api_key, *command, "--pipeline", file).exception
         assert_refusal(facts, error)
         assert str(api_key) not in str(error)
+
+
+@pytest.mark.parametrize(("name", "is_written"), [("serve", False), ("desk", True)])
+def test_the_owners_changes_need_the_role_of_the_desk(
+    secured: Engine,
+    tmp_path: Path,
+    checkpoint: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+    is_written: bool,
+) -> None:
+    """Without it, the log names the privilege."""
+    monkeypatch.setattr(watch_search, "PAUSE", 0.05)
+    monkeypatch.setattr(watch_search, "INDEX_SECONDS", 0.2)
+    file = pipeline(tmp_path, checkpoint, hosts=secured.url, ca_certs=secured.ca)
+    search = Search(tmp_path, secured, None, "faq")  # type: ignore[arg-type]  # no proxy
+    faq = write(tmp_path / "faq.csv", FAQ)
+    assert run(key(secured, role("index")), "index", faq, "--pipeline", file).exception is None
+
+    def finds() -> bool:
+        answer = run(key(secured, role("serve")), "ask", "Do you ship abroad?", "--pipeline", file, "--json")
+        return "Everywhere." in answer.stdout
+
+    monkeypatch.setenv("ELASTIC_API_KEY", key(secured, role(name)))
+    with serving(search, faq):
+        owner_changes(search, Action.add_entry, question="Do you ship abroad?", answer="Everywhere.")
+        if is_written:
+            wait_until(finds)
+        else:
+            wait_until(lambda: "privilege" in caplog.text)
+            assert not finds()
 
 
 def test_haystacks_components_are_told_which_privilege_of_the_cluster_they_lack(
