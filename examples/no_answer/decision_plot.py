@@ -50,7 +50,8 @@ def table() -> str:
     """A row for each FAQ before any calibration of its own, at the default target."""
     lines = ["| FAQ | answered | of these, right | other matters: none |", "|---|---:|---:|---:|"]
     for faq, file, name in ROWS:
-        [row] = [row for row in _results(file) if (row["faq"], row["strategy"], row["target"]) == (faq, "prior", TARGET)]
+        searched = (faq, "prior", TARGET)
+        [row] = [row for row in _results(file) if (row["faq"], row["strategy"], row["target"]) == searched]
         shares = (row["answer"], row["precision"], row["none of off-topic"])
         lines.append(f"| {name} | {' | '.join(f'{share:.0%}' for share in shares)} |")
     return "\n".join(lines) + "\n"
@@ -81,7 +82,7 @@ def plot_decisions(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
 def command(output: Annotated[Path, typer.Option(help="The PNG file to write.")] = PICTURE) -> None:
     """Draw the picture, print the table."""
     plot_decisions(_results("results.json"), output)
-    print(table(), end="")
+    typer.echo(table(), nl=False)
 
 
 def _results(file: str) -> list[dict[str, Any]]:
