@@ -89,3 +89,10 @@ def test_a_comparison(tmp_path: Path) -> None:
     with imported(HERE / "comparison.py") as module:
         module.plot_comparison(found, tmp_path / "table.png")
     assert (tmp_path / "table.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_page_of_decisions_shows_what_was_measured(tmp_path: Path) -> None:
+    with imported(ROOT / "examples" / "no_answer" / "decision_plot.py") as module:
+        assert module.table() in (ROOT / "docs" / "decisions.md").read_text(encoding="utf-8")
+        module.command(tmp_path / "decisions.png")
+    assert (tmp_path / "decisions.png").read_bytes().startswith(b"\x89PNG")
