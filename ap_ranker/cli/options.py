@@ -141,7 +141,7 @@ class SearchOptions(SearchedOptions):
     ] = None
     precision: Annotated[
         float | None,
-        option("Target precision: the share of returned answers that should be right; needs a calibrated checkpoint."),
+        option("Target precision: the share of returned answers that should be right."),
     ] = None
     synonyms: Annotated[
         Path | None,

@@ -25,7 +25,7 @@ def retrain(
         ),
     ] = None,
     epochs: Epochs = None,
-    quick: Annotated[bool, option("Leave a pretrained encoder as it is: trains in half a minute.", "--quick")] = False,
+    quick: Annotated[bool, option("Leave a pretrained encoder as it is: takes a minute.", "--quick")] = False,
     back: Annotated[bool, option("Go back to the checkpoint before; once more takes that back.", "--back")] = False,
 ) -> None:
     """Train anew on all accepted wordings; a running search switches if the new checkpoint is recommended.

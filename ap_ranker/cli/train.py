@@ -42,7 +42,7 @@ def train(
     ] = None,
     recipe: Annotated[str | None, option("Training defaults: ours, or those of the model's paper (paper).")] = None,
     quick: Annotated[
-        bool, option("Leave a pretrained encoder as it is: trains in half a minute, ranks worse.", "--quick")
+        bool, option("Leave a pretrained encoder as it is: trains in a minute, ranks worse.", "--quick")
     ] = False,
     best: Annotated[
         bool, option("Train all of a pretrained encoder for longer; of a large one on a CPU, for two epochs.", "--best")

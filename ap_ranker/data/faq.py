@@ -52,19 +52,15 @@ class Entry:
     def of(cls, row: Row) -> Entry:
         """The entry of a row, which must have an answer."""
         other: dict[str, str] = {}
-        wordings: dict[str, None] = {}
         for name, text in row.fields.items():
-            if WORDING_COLUMNS.fullmatch(name):
-                for line in text.splitlines():
-                    wordings[shown_text(stripped(line))] = None
-            elif name not in ("question", "answer"):
+            if name not in ("question", "answer") and not WORDING_COLUMNS.fullmatch(name):
                 other[name] = text
         return cls(
             shown_text(row.get("question")),
             shown_text(row.need("answer")),
             other=other,
             place=row.place,
-            wordings=tuple(filter(None, wordings)),
+            wordings=wordings_of(row),
         )
 
     @property
@@ -77,6 +73,16 @@ class Entry:
         question = "" if match == Match.answer else self.question
         answer = "" if match == Match.question and question else self.answer
         return "\n".join(filter(None, (self.title, question, answer)))
+
+
+def wordings_of(row: Row) -> tuple[str, ...]:
+    """The further wordings of a row's question, each once."""
+    wordings: dict[str, None] = {}
+    for name, text in row.fields.items():
+        if WORDING_COLUMNS.fullmatch(name):
+            for line in text.splitlines():
+                wordings[shown_text(stripped(line))] = None
+    return tuple(filter(None, wordings))
 
 
 def have_questions(entries: Sequence[Entry]) -> bool:

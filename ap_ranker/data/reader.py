@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match, read_faq
+from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match, read_faq, wordings_of
 from ap_ranker.data.html_cells import shown_text
 from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import COLUMNS_OPTION, Table, is_table, read_columns, read_named_table
@@ -163,12 +163,16 @@ def missing_split(folder: Path, *splits: str) -> InputError:
 def read_pairs(table: Table) -> Dataset:
     """The pairs of a table; equal answer texts are one answer, equal question texts are one question.
 
-    Further wordings of a row (columns `wordings`, `wording 2` ...) are questions with the same answer.
+    Further wordings of a row (columns `wordings`, `wording 2` ...) are questions with the same answer. A row whose
+    column `answerable` says no has questions without a right answer.
     """
     row_of: dict[str, int] = {}
     positives: defaultdict[str, dict[int, None]] = defaultdict(dict)
     notes: Counter[str] = Counter()
     for row in table.rows:
+        if is_unanswerable(row):
+            _add_unanswerable(row, positives)
+            continue
         answer = row_of.setdefault(shown_text(row.need("answer")), len(row_of))
         for question in _asked(row):
             if answer in positives[question]:
@@ -202,6 +206,9 @@ def _pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str]
     for row in table.rows:
         questions = _asked(row)
         asked_keys.update(map(question_key, questions))
+        if is_unanswerable(row):
+            _add_unanswerable(row, positives)
+            continue
         answer = shown_text(row.need("answer"))
         right = entries_of.get(normalized(answer))
         if right:
@@ -209,7 +216,7 @@ def _pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str]
                 positives[question] |= dict.fromkeys(right)
         else:
             missing.append(row.place.removeprefix(f"{table.path}, "))
-    if not positives:
+    if not any(positives.values()):
         advice = "each answer must be that of an entry, word for word"
         raise InputError(f"{table.path}: expected answers of {faq}, found none of them: {advice}.")
     notes: Counter[str] = Counter()
@@ -236,7 +243,23 @@ def _answer_ids(entries: Sequence[Entry]) -> list[str]:
 
 def _asked(row: Row) -> tuple[str, ...]:
     """The question of a row and its further wordings."""
-    return (shown_text(row.need("question")), *Entry.of(row).wordings)
+    return (shown_text(row.need("question")), *wordings_of(row))
+
+
+def is_unanswerable(row: Row) -> bool:
+    """Whether the column `answerable` says that no answer of the data is right for the row's question."""
+    return row.get("answerable").lower() in UNANSWERABLE
+
+
+def _add_unanswerable(row: Row, positives: defaultdict[str, dict[int, None]]) -> None:
+    """Add the questions of a row without a right answer; those that have one in another row keep it."""
+    if row.get("answer"):
+        raise InputError(
+            f"{row.place}: expected no answer, as its question is marked as unanswerable, found one. Remove the answer "
+            "or the mark."
+        )
+    for question in _asked(row):
+        positives[question] |= {}
 
 
 def _read(faq: Path, columns: tuple[str, str] | None) -> list[Entry]:
@@ -328,9 +351,8 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
     for row in questions.rows:
         qid = _new(row, "qid", name=row.get("qid") or str(len(result)), existing=result)
         text = shown_text(row.need("question"))
-        unanswerable = row.get("answerable").lower() in UNANSWERABLE
         right: tuple[int, ...] = ()
-        if not unanswerable:
+        if not is_unanswerable(row):
             right = _positions(row, "answer_ids", position=position)
         if pools and qid not in candidates:
             raise InputError(f"{row.place}: expected a pool for question {qid!r} in {pools.path}, found none.")

@@ -80,6 +80,8 @@ def split_file(
     The parts share no question and no near copy of one. All answers are candidates of all of them (`answers.csv`),
     without stored questions, which would be the questions of the test.
 
+    Questions that are marked as unanswerable become dev and test questions, half of them each.
+
     The file is a table of pairs, whose further wordings are questions, too; its `columns` of questions and answers are
     recognized by default. The share, below 0.5, is that of the different questions that become dev questions, and that
     become test questions. The same seed gives the same split. InputError if the share is out of range, the folder holds
@@ -101,9 +103,33 @@ def split_file(
             f"{path}: expected at least three different questions, one each for training, dev and test, found fewer "
             "(near copies count as one)."
         ) from error
+    train, dev, test = move_unanswerable(train, [dev, test], seed)
     parts = {"train": train, "dev": dev, "test": test}
     write_parts(parts, dataset.answers, folder)
     return parts
+
+
+def move_unanswerable(train: Dataset, parts: Sequence[Dataset], seed: int) -> list[Dataset]:
+    """The training questions without those that no answer is right for, and the other parts, which get them in turn.
+
+    Nothing is learnt from them. Near copies stay together: one of an answerable training question stays with it.
+    """
+    groups = near_groups(train.question_texts).tolist()
+    answerable_groups: set[int] = set()
+    for question, group in zip(train.questions, groups, strict=True):
+        if question.positives:
+            answerable_groups.add(group)
+    movable = sorted(set(groups) - answerable_groups)
+    random.Random(seed).shuffle(movable)
+    part_of = {group: number % len(parts) for number, group in enumerate(movable)}
+    remaining: list[Question] = []
+    moved: list[list[Question]] = [[] for _ in parts]
+    for question, group in zip(train.questions, groups, strict=True):
+        part = moved[part_of[group]] if group in part_of else remaining
+        part.append(question)
+    questions_of = [[*part.questions, *new] for part, new in zip(parts, moved, strict=True)]
+    larger = [replace(part, questions=questions) for part, questions in zip(parts, questions_of, strict=True)]
+    return [replace(train, questions=remaining), *larger]
 
 
 def check_is_new(folder: Path) -> None:
@@ -121,8 +147,9 @@ def write_parts(parts: Mapping[str, Dataset], answers: Sequence[Answer], folder:
         rows = []
         for question in part.questions:
             right_ids = " ".join(answers[row].id for row in question.positives)
-            rows.append((question.id, as_cell(question.text), right_ids))
-        files[name] = csv_text(("qid", "question", "answer_ids"), rows)
+            mark = "" if right_ids else "no"
+            rows.append((question.id, as_cell(question.text), right_ids, mark))
+        files[name] = csv_text(("qid", "question", "answer_ids", "answerable"), rows)
     with atomic_directory(folder) as draft:
         for name, text in files.items():
             (draft / f"{name}.csv").write_text(text, encoding="utf-8")
@@ -142,4 +169,6 @@ def question_lines(dataset: Dataset) -> str:
         else:
             for row in question.positives:
                 lines.append({"question": text, "answer": cells[row]})
+            if not question.positives:
+                lines.append({"question": text, "answer": "", "answerable": "no"})
     return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)

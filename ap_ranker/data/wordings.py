@@ -17,7 +17,7 @@ import numpy as np
 from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match, log_left_out
 from ap_ranker.data.html_cells import shown_text
-from ap_ranker.data.reader import UNANSWERABLE, Layout, find_layout, find_split, read_dataset
+from ap_ranker.data.reader import Layout, find_layout, find_split, is_unanswerable, read_dataset
 from ap_ranker.data.rows import LeftOut
 from ap_ranker.data.tables import Table, read_columns
 from ap_ranker.errors import InputError
@@ -114,10 +114,12 @@ def read_wordings(path: str | Path) -> Wordings:
 def _pairs_by_text(table: Table) -> Iterator[tuple[Name, str]]:
     """The questions and wordings of a table of pairs, with the texts of their answers.
 
-    Rows without one of both are left out, and a warning names them.
+    Rows without one of both are left out, and a warning names those that are not marked as unanswerable.
     """
     left_out: list[LeftOut] = []
     for row in table.rows:
+        if is_unanswerable(row):
+            continue
         if not (row.get("question") and row.get("answer")):
             left_out.append(LeftOut(row.place, "it has no question or no answer."))
             continue
@@ -134,7 +136,7 @@ def _pairs_by_id(table: Table) -> Iterator[tuple[Name, str]]:
     """The questions of a table, with the ids of their answers."""
     for row in table.rows:
         question = shown_text(row.need("question"))
-        if row.get("answerable").lower() not in UNANSWERABLE:
+        if not is_unanswerable(row):
             for answer_id in row.need("answer_ids").split():
                 yield (ID, answer_id), question
 

@@ -381,15 +381,15 @@ def _wordings_as_questions(faq: Dataset) -> Dataset:
             f"{faq.name}: expected wordings of entries beside their stored questions, found none. Add some in a column "
             "wordings, or name questions of users: ap-ranker calibrate CHECKPOINT DEV.csv"
         )
-    return data
+    return replace(data, answers_file="")  # no warning that a search may have more answers: these are all
 
 
 def _trained_answers(folder: Path, training: Mapping[str, Any]) -> Path | None:
     """The FAQ of the questions that training has set aside; `None` if their candidates were judged one by one."""
     if not (folder / DEV).is_file():
         raise InputError(
-            f"{folder}: expected questions that training has set aside ({DEV}), found none, as it was given dev "
-            f"questions. Name some: ap-ranker calibrate {folder} DEV"
+            f"{folder}: expected questions that training has set aside ({DEV}), found none: it was given dev "
+            f"questions, or there was no training. Name some: ap-ranker calibrate {folder} DEV"
         )
     faq = Path(str(training["answers"])) if training.get("answers") else None
     if faq and not faq.is_file():

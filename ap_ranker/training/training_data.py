@@ -26,10 +26,11 @@ def read_training_data(
     """Read the training and dev questions, with `answers` and `columns` as for `read_dataset`.
 
     `data` is a file of training questions, or a folder with `train.*` and, if there is one, `dev.*`. Without `dev`
-    questions, some of the users' questions are set aside as `config` says. Users' `feedback` is learnt from as well.
+    questions, some of the users' questions are set aside as `config` says, with all unanswerable ones. Users'
+    `feedback` is learnt from as well.
     InputError if the data cannot be read, has no right answer, or too few questions to set some aside.
     """
-    from ap_ranker.data.split import split_questions  # its libraries take a second to load
+    from ap_ranker.data.split import move_unanswerable, split_questions  # their libraries take a second to load
 
     training = read_dataset(data, "train", answers=answers, match=config.match, columns=columns)
     if dev is not None or find_split(data, "dev"):
@@ -37,6 +38,8 @@ def read_training_data(
     else:
         answerable(training)
         training, development = split_questions(training, config.dev_share, config.seed)
+        if not training.judged:  # a judged question without a right answer has wrong ones to learn from
+            training, development = move_unanswerable(training, [development], config.seed)
     if feedback is not None:
         training = add_feedback(training, development, feedback)
     for questions in (training, development):

@@ -15,7 +15,7 @@ from refusals import refused
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.feedback import add_feedback
 from ap_ranker.data.reader import read_dataset
-from ap_ranker.data.split import split_questions
+from ap_ranker.data.split import question_lines, split_file, split_questions
 from ap_ranker.training.augment import with_answer_sentences
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.training_data import read_training_data
@@ -174,3 +174,57 @@ def test_feedback_near_to_a_dev_question_is_not_learnt(tmp_path: Path) -> None:
     found = add_feedback(data, dev, tmp_path / "f.csv")
     assert [question.text for question in found.questions] == ["what is the price", "cost"]
     assert found.notes["judgements for dev questions left out"] == 1
+
+
+UNANSWERABLE = ["do you repair lawn mowers", "can I rent a tent", "who won the match", "may I bring my dog"]
+
+
+def pairs_with_unanswerable(folder: Path) -> Path:
+    rows = [f"where is my {word},Open the link for {word}.," for word in WORDS]
+    rows += [f"{question},,{mark}" for question, mark in zip(UNANSWERABLE, ("no", "No", "0", "false"), strict=True)]
+    file = folder / "pairs.csv"
+    file.write_text("question,answer,answerable\n" + "\n".join(rows) + "\n")
+    return file
+
+
+def test_unanswerable_questions_are_dev_and_test_questions(tmp_path: Path) -> None:
+    """A row of a table of pairs says so, and what is written is read again; nothing is learnt from them."""
+    parts = split_file(pairs_with_unanswerable(tmp_path), tmp_path / "data")
+    read = {name: read_dataset(tmp_path / "data", name) for name in ("train", "dev", "test")}
+    without = {name: [q.text for q in data.questions if not q.positives] for name, data in read.items()}
+    assert without["train"] == []
+    assert len(without["dev"]) == len(without["test"]) == 2
+    assert sorted(without["dev"] + without["test"]) == sorted(UNANSWERABLE)
+    for name, part in parts.items():
+        assert [q.text for q in part.questions] == [q.text for q in read[name].questions if not q.stored]
+        assert part.answerable
+        assert len(read[name].answers) == len(WORDS)
+
+
+def test_training_sets_unanswerable_questions_aside(tmp_path: Path) -> None:
+    """And the checkpoint's own dev questions are read again with them."""
+    training, dev = read_training_data(pairs_with_unanswerable(tmp_path), None, None, TrainingConfig())
+    assert len(training.answerable) == len(training.questions)
+    assert sorted(q.text for q in dev.questions if not q.positives) == sorted(UNANSWERABLE)
+    kept = tmp_path / "dev.jsonl"
+    kept.write_text(question_lines(dev))
+    again = read_dataset(kept, "dev")
+    assert sorted(q.text for q in again.questions if not q.positives) == sorted(UNANSWERABLE)
+    assert len(again.answerable) == len(dev.answerable)
+
+
+def test_an_answer_to_an_unanswerable_question_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.csv"
+    file.write_text("question,answer,answerable\nwhere is it,There.,yes\ncan I rent a tent,Yes.,no\n")
+    with refused("pairs.csv, line 3 … answer … unanswerable"):
+        read_dataset(file, "train")
+
+
+def test_unanswerable_questions_beside_a_faq(tmp_path: Path) -> None:
+    """Dev questions as a table of pairs, whose answers are those of a FAQ."""
+    file = pairs_with_unanswerable(tmp_path)
+    faq = tmp_path / "faq.csv"
+    faq.write_text("question,answer\n" + "".join(f"Where is my {word}?,Open the link for {word}.\n" for word in WORDS))
+    data = read_dataset(file, "dev", answers=faq)
+    assert sorted(q.text for q in data.questions if not q.positives) == sorted(UNANSWERABLE)
+    assert len(data.answerable) == len(WORDS)

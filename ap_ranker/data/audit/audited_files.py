@@ -84,7 +84,8 @@ class QuestionFile:
                 right = right_ids(row)
             elif row.get("answer"):
                 right = [normalized(row.get("answer"))]
-            if row.get("question") and (right or self.layout == Layout.by_id):
+            is_asked = right or self.layout == Layout.by_id or reader.is_unanswerable(row)
+            if row.get("question") and is_asked:
                 key = (
                     row.place,
                     row.get("question"),
@@ -209,6 +210,6 @@ def _files_of_splits(path: Path, named: dict[str, Path | None]) -> dict[str, tup
 
 def right_ids(row: Row) -> list[str]:
     """The ids of a question's right answers; none if it is marked as unanswerable."""
-    if row.get("answerable").lower() in reader.UNANSWERABLE:
+    if reader.is_unanswerable(row):
         return []
     return row.get("answer_ids").split()

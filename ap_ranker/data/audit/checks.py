@@ -12,7 +12,7 @@ from pathlib import Path
 from ap_ranker.data.audit.audited_files import Asked, Data, QuestionFile, T, Text, firsts, right_ids
 from ap_ranker.data.audit.repairs import repaired
 from ap_ranker.data.audit.report import Finding, Severity
-from ap_ranker.data.reader import SPLITS, UNANSWERABLE, Layout
+from ap_ranker.data.reader import SPLITS, Layout, is_unanswerable
 from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import Table
 from ap_ranker.text.language_detection import LANGUAGES, detect_language
@@ -132,7 +132,8 @@ def _rows(data: Data) -> Iterator[Fault]:
     """Rows with an empty text, or with an answer that repeats the question."""
     for file in data.files:
         for row in file.table.rows:
-            yield from _texts_of_row(row, needs_question=True, needs_answer=file.layout != Layout.by_id)
+            needs_answer = file.layout != Layout.by_id and not is_unanswerable(row)
+            yield from _texts_of_row(row, needs_question=True, needs_answer=needs_answer)
     for row in data.stored_rows:
         yield from _texts_of_row(row, needs_question=False, needs_answer=True)
 
@@ -216,7 +217,7 @@ def _answers_of_questions(file: QuestionFile, answer_ids: set[str]) -> Iterator[
         for answer_id in right_answers:
             if answer_id not in answer_ids:
                 yield "unknown-id", row.place, f"answer_ids: {answer_id!r}"
-        if not row.get("answer_ids") and row.get("answerable").lower() not in UNANSWERABLE:
+        if not row.get("answer_ids") and not is_unanswerable(row):
             yield "missing-answer-ids", row.place, quote(row.get("question"))
         if file.pools and qid not in pools:
             yield "missing-pool", row.place, f"qid {qid!r} is not in {file.pools.path}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ap_ranker.data.audit.checks import row_key
 from ap_ranker.data.audit.repairs import repaired
-from ap_ranker.data.reader import Layout, find_layout
+from ap_ranker.data.reader import Layout, find_layout, is_unanswerable
 from ap_ranker.data.tables import PAIR, read_named_table
 from ap_ranker.errors import InputError
 from ap_ranker.files import atomic_file, check_output, csv_text, is_private
@@ -50,7 +50,7 @@ def fix(path: Path, output: Path, columns: tuple[str, str] | None = None) -> tup
             for kind in kinds:
                 changes.append({"place": row.place, "kind": kind, "column": column, "before": before, "after": after})
         new = replace(row, fields=fields)
-        is_empty = not (new.get("question") and new.get("answer"))
+        is_empty = not new.get("question") or not (new.get("answer") or is_unanswerable(new))
         if is_empty or row_key(new) in earlier_keys:
             kind = "empty-text" if is_empty else "repeated-row"
             changes.append({"place": row.place, "kind": kind, "row_removed": row.fields})
