@@ -114,5 +114,13 @@ def test_the_same_word_for_the_same_thing(word: str) -> None:
     assert [sentence for sentence in literal if has_word.search(sentence.text)] == [], f"say {OTHER_WORDS[word]}"
 
 
+def test_contributors_find_the_words() -> None:
+    """Each of them stands in the page's table, on the left."""
+    page = (ROOT / "docs" / "development.md").read_text(encoding="utf-8")
+    table = page.partition("| not | but |\n|---|---|\n")[2].partition("\n\n")[0]
+    listed = {word: row.split(" | ")[1] for row in table.splitlines() for word in row.split(" | ")[0][2:].split(", ")}
+    assert {word: f"{other} |" for word, other in OTHER_WORDS.items()} == listed
+
+
 def test_sentences_are_short() -> None:
     assert [sentence for sentence in SENTENCES if len(sentence.text.split()) > MOST_WORDS] == []
