@@ -113,6 +113,31 @@ def test_an_allowed_site(sites: Sites, browser: Browser, policy: str) -> None:
         assert page.evaluate("[localStorage.length, sessionStorage.length, document.cookie]") == [0, 0, ""]
 
 
+def test_what_is_no_question(sites: Sites, browser: Browser) -> None:
+    """As the search page does, the widget says what it takes a text for, in its own words."""
+    with shown(sites, browser) as page:
+        ask(page, "hello")
+        expect(page.get_by_role("status").first).to_have_text("Hello! Type your question, and we look for the answer.")
+        expect(page.locator("details")).to_have_count(0)
+        ask(page, "what does a bike cost")
+        expect(page.get_by_role("status").first).to_have_text("3 answers")
+
+
+def test_several_questions_in_one(sites: Sites, browser: Browser) -> None:
+    """Each has its heading and its answers; what is judged is the answer to the part."""
+    with shown(sites, browser) as page:
+        ask(page, "What does a bike cost? كم سعر الدراجة؟")
+        expect(page.get_by_role("status").first).to_have_text("An answer to each of your questions")
+        headings = page.get_by_role("heading", level=2)
+        expect(headings).to_have_text(["What does a bike cost?", "كم سعر الدراجة؟"])
+        expect(page.locator("details")).to_have_count(2)
+        assert axe_faults(page) == []
+        first = page.locator("details").first
+        with page.expect_request("**/api/feedback") as judged:
+            first.get_by_role("button", name="This answered it").click()
+        assert (judged.value.post_data_json or {})["question"] == "What does a bike cost?"
+
+
 def test_a_refused_site(sites: Sites, browser: Browser) -> None:
     """Nothing is shown there, and the console says what to do."""
     sites.refused.body = f'<script src="{sites.faq}widget.js"></script>'
@@ -347,7 +372,7 @@ def test_sites_are_origins(site: str) -> None:
 def test_it_is_small() -> None:
     """With all that it loads, in the language that needs most; less than half as much travels with compression."""
     served_files = page_files(PageSettings())
-    modules = [f"/page/{name}.js" for name in ("languages", "length", "marks", "otherwise")]
+    modules = [f"/page/{name}.js" for name in ("languages", "length", "marks", "otherwise", "typed")]
     parts = ("/widget.js", *modules)
     largest = max(len(file.content) for path, file in served_files.items() if path.startswith("/page/texts/"))
-    assert sum(len(served_files[part].content) for part in parts) + largest < 24_000  # as docs/api.md says
+    assert sum(len(served_files[part].content) for part in parts) + largest < 27_000  # as docs/api.md says

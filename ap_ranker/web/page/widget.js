@@ -37,6 +37,7 @@
     :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
     .status:not(:empty) { margin-block: 0.8rem 0.5rem; font-weight: 600; }
     ol { list-style: none; display: grid; gap: 0.6rem; }
+    h2 { margin: 0; font-size: 1.1em; }
     details, .contact { background: var(--card); color: var(--ink); border: 1px solid var(--line); border-radius: var(--radius); padding: 0 1rem; }
     .contact { display: inline-flex; align-items: center; min-height: 2.75rem; margin-block-start: 0.6rem; }
     .contact, .text a { color: var(--accent); }
@@ -89,6 +90,7 @@
     #length; // what length.js has
     #mark; // as marks.js does
     #otherwise; // as otherwise.js does
+    #typed; // what typed.js has
     #words; // as languages.js loads them
     #latest = 0; // a slow answer must not replace that to a later question
     #input;
@@ -104,10 +106,11 @@
       sheet.replaceSync(STYLE);
       root.adoptedStyleSheets = [sheet];
       try {
-        const modules = ["languages", "length", "marks", "otherwise"].map((name) => import(new URL(`page/${name}.js`, server)));
-        const [{ choose, load }, length, { mark }, { otherwise }] = await Promise.all(modules);
+        const modules = ["languages", "length", "marks", "otherwise", "typed"].map((name) => import(new URL(`page/${name}.js`, server)));
+        const [{ choose, load }, length, { mark }, { otherwise }, typed] = await Promise.all(modules);
         this.#mark = mark;
         this.#otherwise = otherwise;
+        this.#typed = typed;
         const tags = [this.lang, document.documentElement.lang, ...navigator.languages];
         this.#words = await load(choose(tags.filter(Boolean)));
         this.#length = length;
@@ -152,13 +155,20 @@
       this.#contact.hidden = true;
       this.#status.textContent = texts.searching;
       try {
-        const { outcome, answers } = await this.post("search", { question });
+        const result = await this.post("search", { question });
         if (mine !== this.#latest) return;
+        const { outcome, answers, kind, parts } = result;
         const found = { answer: () => filled(texts.found, { count: answers.length }), maybe: () => texts.perhaps, none: () => texts.none };
-        this.#status.textContent = found[outcome]();
-        this.#list.append(...answers.map((answer, row) => this.item(question, answer, outcome === "answer" && !row)));
+        if (parts.length) {
+          this.#status.textContent = texts.typed[kind];
+          this.#list.append(...parts.flatMap((part) => [this.#typed.heading(this.#words, part), ...this.items(part, this.#typed.shown(part))]));
+        } else {
+          this.#status.textContent = this.#typed.sentence(this.#words, result) || found[outcome]();
+          this.#list.append(...this.items({ question, outcome }, answers));
+        }
+        const isAnswered = parts.length ? parts.every((part) => part.outcome === "answer") : outcome === "answer";
         this.#contact.href = this.#contactFor(question);
-        this.#contact.hidden = outcome === "answer" || !this.#contact.getAttribute("href");
+        this.#contact.hidden = (isAnswered && kind !== "person") || !this.#contact.getAttribute("href");
       } catch (error) {
         if (mine === this.#latest) this.#status.textContent = error.message;
       }
@@ -166,6 +176,10 @@
 
     #contactFor(question) {
       return carrying(question, this.getAttribute("contact") || "");
+    }
+
+    items({ question, outcome }, answers) {
+      return answers.map((answer, row) => this.item(question, answer, outcome === "answer" && !row));
     }
 
     item(question, answer, open) {

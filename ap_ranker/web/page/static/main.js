@@ -7,9 +7,10 @@ import { limit, MAX_CHARACTERS } from "./length.js";
 import * as opening from "./opening.js";
 import { post } from "./server.js";
 import * as suggestions from "./suggestions.js";
-import { direction, filled, language, texts } from "./texts.js";
+import * as words from "./texts.js";
 import * as typed from "./typed.js";
 
+const { direction, filled, language, texts } = words;
 const form = document.getElementById("search");
 const input = document.getElementById("question");
 const statusLine = document.getElementById("status");
@@ -53,7 +54,8 @@ async function search(question, { category = "", answer = "" } = {}) {
     if (mine !== latest) return;
     if (result.parts.length) return showParts(question, result);
     const items = result.outcome === "none" ? showNothing(question) : showAnswers(question, result, category);
-    if (typed.sentence(result)) say(typed.sentence(result), true);
+    const sentence = typed.sentence(words, result);
+    if (sentence) say(sentence, true);
     if (result.kind === "person") offerContact(question, false);
     if (answer) lead(question, items, answer);
   } catch (error) {
@@ -90,7 +92,7 @@ function showParts(question, { kind, parts }) {
   list.replaceChildren();
   for (const part of parts) {
     const cards = group(typed.shown(part)).map((same) => card(part.question, same));
-    list.append(typed.heading(part), ...cards);
+    list.append(typed.heading(words, part), ...cards);
     cards.forEach(part.outcome === "maybe" ? close : fold);
   }
   keys.hidden = !list.querySelector("article");

@@ -1,11 +1,16 @@
+<<<<<<< HEAD
 // What is said of a text that is no question, or asks several: the server's `kind` tells, docs/archive/api.md lists the kinds.
 import { filled, language, texts } from "./texts.js";
 
+=======
+// What is said of a text that is no question, or asks several: the server's `kind` tells, docs/archive/api.md lists the
+// kinds. The search page and the widget say it in their own `words`, which languages.js has loaded.
+>>>>>>> widget
 const INSTEAD = ["person", "greeting", "thanks", "insult", "incomplete"]; // said where nothing is shown
 const MOST = { answer: 1, maybe: 3, none: 0 }; // entries of each of several questions
 
 // What the status line says, if it is not what it says of any question.
-export function sentence({ kind, outcome, language: faq }) {
+export function sentence({ texts, filled, language }, { kind, outcome, language: faq }) {
   if (kind === "language") {
     const name = new Intl.DisplayNames([language], { type: "language" }).of(faq);
     return filled(texts.typed.language, { language: name });
@@ -17,7 +22,7 @@ export function sentence({ kind, outcome, language: faq }) {
 export const shown = ({ outcome, answers }) => answers.slice(0, MOST[outcome]);
 
 // The heading of one of several questions; `answers` are in the list below it.
-export function heading({ question, outcome }) {
+export function heading({ texts }, { question, outcome }) {
   const item = Object.assign(document.createElement("li"), { className: "part" });
   const title = Object.assign(document.createElement("h2"), { textContent: question, dir: "auto" });
   item.append(title);
