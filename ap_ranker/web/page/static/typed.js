@@ -1,11 +1,5 @@
-<<<<<<< HEAD
-// What is said of a text that is no question, or asks several: the server's `kind` tells, docs/archive/api.md lists the kinds.
-import { filled, language, texts } from "./texts.js";
-
-=======
 // What is said of a text that is no question, or asks several: the server's `kind` tells, docs/archive/api.md lists the
 // kinds. The search page and the widget say it in their own `words`, which languages.js has loaded.
->>>>>>> widget
 const INSTEAD = ["person", "greeting", "thanks", "insult", "incomplete"]; // said where nothing is shown
 const MOST = { answer: 1, maybe: 3, none: 0 }; // entries of each of several questions
 
