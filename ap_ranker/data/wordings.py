@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from array import array
 from collections import defaultdict
@@ -20,11 +21,13 @@ from ap_ranker.data.html_cells import shown_text
 from ap_ranker.data.reader import Layout, find_layout, find_split, is_unanswerable, read_dataset
 from ap_ranker.data.rows import LeftOut
 from ap_ranker.data.tables import Table, read_columns
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import file_version
 from ap_ranker.kept_results import Latest
 from ap_ranker.text.reading import normalized
 from ap_ranker.watched_file import Watched
+
+logger = logging.getLogger(__name__)
 
 MOST_ANSWERS = 100_000
 """Maximum number of answers whose wordings are kept at hand: every search asks for the same ones."""
@@ -212,6 +215,27 @@ def wordings_of(
         further = wordings.of(entry.other.get("aid", ""), text, entry.answer)
         wordings_of_entries.append(tuple(dict.fromkeys((*entry.questions, *further))))
     return wordings_of_entries
+
+
+def log_wordings_of_no_entry(files: Sequence[Path], entries: Sequence[Entry], match: Match) -> None:
+    """Warn of each file that has wordings of entries that are not among these."""
+    names: set[Name] = set()
+    for entry in entries:
+        names.update(names_of(entry.other.get("aid", ""), entry.text(match), entry.answer))
+    for file in files:
+        reached: dict[str, bool] = {}  # a wording may have several names of its entry
+        for name, text in read_wordings(file).pairs():
+            reached[text] = reached.get(text, False) or name in names
+        lost = [text for text, is_reached in reached.items() if not is_reached]
+        if lost:
+            logger.warning(
+                "%s: %s of %s wordings count for nothing, as they are of no entry of this FAQ, such as %s. Ids are "
+                "compared with the FAQ's column aid, answers word for word.",
+                file,
+                f"{len(lost):,}",
+                f"{len(reached):,}",
+                one_line(repr(lost[0])),
+            )
 
 
 def with_wordings_of(dataset: Dataset, path: str | Path) -> Dataset:

@@ -14,7 +14,7 @@ from haystack import Document
 
 from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.data.faq import DEFAULT_MATCH, Match, have_questions
-from ap_ranker.data.wordings import WordingFiles, wordings_of
+from ap_ranker.data.wordings import WordingFiles, log_wordings_of_no_entry, wordings_of
 from ap_ranker.documents.watched_folder import Overlay, WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.files import restore
@@ -183,6 +183,7 @@ def set_up(
         watched = WatchedFolder(documents, columns, overlay)
     if watched is not None:
         watched.read()
+        log_wordings_of_no_entry(wordings, watched.entries, match)
     setup = SearchSetup(
         pipeline or BY_WORDS, watched, match=match, wordings=wordings, limits=limits, synonyms=synonyms, keep=keep
     )

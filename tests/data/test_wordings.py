@@ -14,12 +14,13 @@ from refusals import refused
 
 from ap_ranker.data import wordings as wordings_module
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.data.faq import Match, read_faq
+from ap_ranker.data.faq import Entry, Match, read_faq
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.wordings import (
     NamedRows,
     WordingFiles,
     Wordings,
+    log_wordings_of_no_entry,
     read_with_wordings,
     read_wordings,
     with_wordings,
@@ -241,3 +242,22 @@ def test_a_name_keeps_its_row_while_files_change() -> None:
     assert list(rows.pairs(before)) == [(0, "where"), (1, "price"), (1, "how much")]
     assert list(rows.pairs(after)) == [(2, "new"), (1, "price")]
     assert rows.names == [("id", "a"), ("id", "b"), ("id", "c")]
+
+
+def test_wordings_of_no_entry_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Ids of another file, and answers that were edited since; nothing is said of those that count."""
+    with_ids = [Entry("Where is it?", "There.", other={"aid": "7"}, place="faq.csv, line 2")]
+    without = [Entry("Where is it?", "There.", other={}, place="faq.csv, line 2")]
+    by_id, by_text, edited = tmp_path / "ids.csv", tmp_path / "texts.csv", tmp_path / "edited.csv"
+    by_id.write_text("question,answer_ids\nwhere then,7\n")
+    by_text.write_text("question,answer\nwhere then,there.\n")
+    edited.write_text("question,answer\nwhere then,There.\nwhere now,Elsewhere.\n")
+    log_wordings_of_no_entry([by_id, by_text], with_ids, Match.both)
+    assert caplog.text == ""
+    log_wordings_of_no_entry([by_id], without, Match.both)
+    assert "1 of 1" in caplog.text
+    caplog.clear()
+    log_wordings_of_no_entry([edited, by_text], without, Match.both)
+    assert "1 of 2" in caplog.text
+    assert "where now" in caplog.text
+    assert "texts.csv" not in caplog.text

@@ -23,6 +23,7 @@ from conftest import ROOT, write_checkpoint
 from naive import SMALL
 from refusals import assert_refusal, refused
 from typer.testing import CliRunner
+from waiting import wait_until
 
 from ap_ranker.cli.main import app
 from ap_ranker.data.faq import Match
@@ -217,6 +218,34 @@ def test_a_lost_shard_is_an_error(
         pipeline.check()
         assert ask_all(pipeline, entries).counts() == before[kind]
         assert before[kind]["right"]
+
+
+@pytest.mark.by_hand
+@pytest.mark.parametrize("kind", ["elasticsearch", "words", "hybrid"])
+def test_a_lost_node_with_replicas_changes_nothing(
+    cluster: Engine, tmp_path: Path, bi_encoder: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Also for a pipeline that is loaded afterwards: of the hosts that it names, the dead one is passed over."""
+    search = search_on(cluster, tmp_path, bi_encoder, name=f"replicated-{kind}", kind=kind)
+    monkeypatch.setattr(index_layout, "SETTINGS", tmp_path / "settings.json")  # for pipelines that name no file
+    index(search, example())
+    pipeline = served(search)
+    entries = example()[:42]
+    before = ask_all(pipeline, entries).counts()
+    cluster.run("kill", 1)
+    try:
+        wait_until(lambda: not pipeline_errors(pipeline, entries[:8]), RECOVERY)
+        later = served(search)
+        for each in (pipeline, later):
+            each.check()
+            assert ask_all(each, entries).counts() == before
+    finally:
+        cluster.run("up", 1)
+        health(cluster, "green")
+
+
+def pipeline_errors(pipeline: DeclaredPipeline, entries: Sequence[tuple[str, str]]) -> int:
+    return ask_all(pipeline, entries).counts()["error"]
 
 
 # nodes that are lost, paused, started again
