@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from ap_ranker.training.calibration_gain import CalibrationGain
 
 
-ENOUGH = 200
-"""Number of questions with which a precision is known to within some .03 (`examples/no_answer`)."""
-
-
 @dataclass(frozen=True)
 class CalibrationData:
     """What `ap_ranker.training.calibrate.calibrate` takes beside a checkpoint and precisions."""
@@ -82,6 +78,8 @@ def calibrate(
 
 def advice(report: CalibrationReport) -> Iterator[str]:
     """What each target precision means for those who ask, and what would help most, in sentences."""
+    from ap_ranker.search.diagnosis import ENOUGH_TO_CALIBRATE
+
     measured = list(report.splits.values())[-1]
     effects = list(measured.scores.values())[-1]["thresholds"]
     asked = report.splits["dev"].n_questions
@@ -95,10 +93,10 @@ def advice(report: CalibrationReport) -> Iterator[str]:
             f"maybe, and has nothing for {none:.0%}. Expected precision: {certainty.expected:.2f}; with a probability "
             f"of 95 % at least {certainty.lower:.2f}."
         )
-    if asked < ENOUGH:
+    if asked < ENOUGH_TO_CALIBRATE:
         yield (
             f"This rests on {asked:,} question{'s' if asked != 1 else ''} and on what was learnt from other FAQs. "
-            f"{ENOUGH - asked} more questions of users would make it more certain."
+            f"{ENOUGH_TO_CALIBRATE - asked} more questions of users would make it more certain."
         )
 
 

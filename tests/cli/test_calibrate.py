@@ -144,7 +144,7 @@ def test_any_number_of_questions_will_do(folder: Path) -> None:
             assert leasts == sorted(leasts)
     assert doubts[0] > doubts[-1]
     printed = run("ranker", "one.csv", "--answers", "answers.csv")
-    assert not absent("0.95 … Expected precision … 95 % … 1 question … 199", printed)
+    assert not absent("0.95 … Expected precision … 95 % … 1 question … 99", printed)
 
 
 def test_wrong_first_answers_are_not_asserted(folder: Path) -> None:
