@@ -1,4 +1,4 @@
-"""How much processor time does `ap-ranker ask` take, the first time and the second time?
+"""How much processor time and memory does `ap-ranker ask` take, the first time and the second time?
 
 python -m benchmarks.cold_start --model checkpoints/faq --before ../earlier-checkout
 
@@ -9,15 +9,14 @@ alternate between what is compared, and the median of each counts.
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
 from random import Random
 from statistics import median
-from tempfile import TemporaryDirectory
-from typing import Annotated
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -34,6 +33,13 @@ FLOOR = "import torch, transformers, haystack"
 QUESTION = "Where is my parcel?"
 
 
+class Cost(NamedTuple):
+    """Processor time of a run, and the most memory that it held."""
+
+    seconds: float
+    megabytes: float
+
+
 def main(
     model: Annotated[str, typer.Option(help="A checkpoint folder or a hub name.")] = "checkpoints/faq",
     documents: Annotated[Path, typer.Option(help="A FAQ.")] = FAQ,
@@ -41,41 +47,50 @@ def main(
     before: Annotated[Path | None, typer.Option(help="Another checkout of this project to compare with.")] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Number of runs of each.")] = 3,
 ) -> None:
-    """Print a table of the seconds of processor time of imports, of a first and of a second `ask`."""
-    seconds: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    """Print a table of the processor time and memory of imports, of a first and of a second `ask`."""
+    costs: defaultdict[tuple[str, str], list[Cost]] = defaultdict(list)
+    checkouts = {"": Path.cwd()}
+    if before is not None:
+        checkouts[", before"] = before
     with TemporaryDirectory() as work:
         larger = Path(work) / "larger.csv"
         larger.write_text(expanded(documents, rows), encoding="utf-8")
         for number in range(rounds):
-            seconds["", f'`python -c "{FLOOR}"`'].append(processor_seconds(["-c", FLOOR], Path.cwd(), work))
+            costs["", f'`python -c "{FLOOR}"`'].append(measure(["-c", FLOOR], Path.cwd(), work))
             for faq in (documents.resolve(), larger):
                 command = ["-m", "ap_ranker", "ask", QUESTION, "--documents", str(faq)]
                 command += ["--model", str(Path(model).resolve()) if Path(model).exists() else model]
                 size = f"{len(read_faq(faq)):,} rows"
-                if before is not None:
-                    seconds[size, "`ask`, before"].append(processor_seconds(command, before, work))
-                cache = f"{work}/cache-{number}"
-                for name in ("first", "second"):
-                    seconds[size, f"`ask`, {name} run"].append(processor_seconds(command, Path.cwd(), cache))
-    cells = [[size, name, f"{median(found):.1f}"] for (size, name), found in seconds.items()]
-    typer.echo(markdown_table(["FAQ", "command", "processor seconds"], cells))
+                for name, checkout in checkouts.items():
+                    cache = f"{work}/cache{name}-{number}"
+                    for run in ("first", "second"):
+                        costs[size, f"`ask`{name}, {run} run"].append(measure(command, checkout, cache))
+    cells = []
+    for (size, name), measured in costs.items():
+        seconds = median(cost.seconds for cost in measured)
+        megabytes = median(cost.megabytes for cost in measured)
+        cells.append([size, name, f"{seconds:.1f}", f"{megabytes:,.0f}"])
+    typer.echo(markdown_table(["FAQ", "command", "processor seconds", "MB at most"], cells))
 
 
-def processor_seconds(arguments: list[str], checkout: Path, cache: str) -> float:
-    """User and system time of a run of Python in a checkout, with this folder for caches.
+def measure(arguments: list[str], checkout: Path, cache: str) -> Cost:
+    """What a run of Python in a checkout takes, with this folder for caches.
 
     Raises:
         InputError: the run failed.
     """
     environment = {**os.environ, "PYTHONPATH": str(checkout.resolve()), "XDG_CACHE_HOME": cache}
-    earlier = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=checkout, env=environment, capture_output=True, text=True, check=False
-    )
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode:
-        raise InputError(f"{' '.join(arguments)}: expected it to succeed, found: {done.stderr[-500:]}")
-    return used.ru_utime + used.ru_stime - earlier.ru_utime - earlier.ru_stime
+    with TemporaryFile() as errors:
+        process = subprocess.Popen(
+            [sys.executable, *arguments], cwd=checkout, env=environment, stdout=subprocess.DEVNULL, stderr=errors
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        errors.seek(0)
+        if process.returncode:
+            told = errors.read().decode(errors="replace")[-500:]
+            raise InputError(f"{' '.join(arguments)}: expected it to succeed, found: {told}")
+    return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1000)
 
 
 def expanded(faq: Path, rows: int, seed: int = 0) -> str:

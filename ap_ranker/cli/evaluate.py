@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ap_ranker.cli import options
 from ap_ranker.cli.console import ProgressBars, cells, console, numbers, write_json
 from ap_ranker.cli.options import argument, option
-from ap_ranker.evaluation.evaluation_report import AS_ASKED
+from ap_ranker.evaluation.question_kinds import AS_ASKED
 
 if TYPE_CHECKING:
     from ap_ranker.evaluation.evaluation_report import EarlierCheckpoint, EvaluationReport

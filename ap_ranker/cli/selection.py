@@ -17,8 +17,8 @@ from ap_ranker.cli import options
 from ap_ranker.cli.console import cells, console, describe, numbers, write_json
 from ap_ranker.cli.options import argument, command_line, option
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluation_report import COPIES, NEW
 from ap_ranker.evaluation.markdown import markdown_table, spread
+from ap_ranker.evaluation.question_kinds import COPIES, NEW
 from ap_ranker.files import write_text_atomically
 from ap_ranker.processes import process_count
 from ap_ranker.training.training_data import read_training_data

@@ -15,7 +15,7 @@ from ap_ranker.cli.check import warn_of_faults
 from ap_ranker.cli.console import ProgressBars, console, describe, errors
 from ap_ranker.cli.options import EncoderOptions, TrainingOptions, argument, command_line, option
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluation_report import NEW
+from ap_ranker.evaluation.question_kinds import NEW
 from ap_ranker.processes import process_number
 from ap_ranker.training.training_data import read_questions, read_training_data
 

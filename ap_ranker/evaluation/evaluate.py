@@ -12,9 +12,10 @@ import numpy as np
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import Match
 from ap_ranker.data.wordings import read_with_wordings
-from ap_ranker.evaluation.evaluation_report import NEW, EarlierCheckpoint, EvaluationReport
+from ap_ranker.evaluation.evaluation_report import EarlierCheckpoint, EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet, easy_warnings
 from ap_ranker.evaluation.metrics import Levels
+from ap_ranker.evaluation.question_kinds import NEW
 from ap_ranker.evaluation.scoring import ignored
 from ap_ranker.evaluation.significance import randomisation_test
 from ap_ranker.ranking.cache import EncodingCache
@@ -63,13 +64,14 @@ def evaluate(
     evaluation_set = EvaluationSet(data, as_new=False, language=ranker.bm25_language)
     texts = evaluation_set.question_texts
     seen = ranker.seen_in_training(texts)
-    near = ranker.near_training(texts)
     exact = np.array([rows.any() for rows in evaluation_set.exact])
     is_known = exact if seen is None else exact | np.array(seen)
     near_wording = near_known_wordings(evaluation_set.dataset, texts)
     is_near = is_known | near_wording
-    if near is not None:
-        is_near |= np.array(near)
+    for trained in filter(None, (ranker, earlier)):  # new are questions that neither has learnt from
+        near = trained.near_training(texts)
+        if near is not None:
+            is_near |= np.array(near)
     report = replace(
         evaluation_set.report(ranker, on_progress),
         match=match,

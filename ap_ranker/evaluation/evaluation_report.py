@@ -12,18 +12,12 @@ import numpy as np
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import Match
 from ap_ranker.evaluation.metrics import means
+from ap_ranker.evaluation.question_kinds import AS_ASKED, COPIES, NEW
 from ap_ranker.ranking.bm25 import bm25_name
 from ap_ranker.ranking.rule import Ranking
 
 if TYPE_CHECKING:
     from ap_ranker.evaluation.significance import Gain
-
-
-AS_ASKED = "as users ask"
-NEW = "new questions"
-COPIES = "near copies"
-"""The three kinds of questions that measures are given for: all of them; those that are no near copy of what the search
-has seen, which tell how good it is with the next question; and the near copies."""
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,8 @@ class Decider:
             top_k: maximum number of answers; `None` for no limit.
             scale_score: return scores from 0 to 1: probabilities, if there is a calibration.
             score_threshold: leave out lower scores, after scaling; an answer's score reaches it.
-            precision: target precision: leave out probabilities below the threshold that was calibrated for it.
+            precision: target precision: leave out probabilities below the threshold that was calibrated for it, and
+                all of them where the decision is no answer.
             offer: leave out only what `score_threshold` does beside an answer: all else may be worth showing, as a
                 maybe or below the answer.
 
@@ -124,7 +125,9 @@ class Decider:
         is_kept = np.ones(len(scores), bool)
         exact = signals.is_exact
         if precision is not None and not offer:
-            is_kept = exact if ranking.probabilities is None else exact | (ranking.probabilities >= least)
+            is_kept = exact
+            if decision.outcome is Outcome.ANSWER and ranking.probabilities is not None:
+                is_kept = exact | (ranking.probabilities >= least)
         if score_threshold is not None and (decision.outcome is Outcome.ANSWER or not offer):
             is_kept = exact | (scores >= score_threshold)
             raised = min(score_threshold, 1.0) if scale_score else score_threshold

@@ -15,8 +15,8 @@ from ap_ranker.data.faq import Match
 from ap_ranker.data.reader import find_answers
 from ap_ranker.documents import read_entries
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluation_report import AS_ASKED, COPIES, NEW
 from ap_ranker.evaluation.metrics import means, measure_each
+from ap_ranker.evaluation.question_kinds import AS_ASKED, COPIES, NEW
 from ap_ranker.ranking.wordings import is_exact_match
 from ap_ranker.search.declared_pipeline import NO_THRESHOLD, DeclaredPipeline
 from ap_ranker.search.load_pipeline import report_store_errors

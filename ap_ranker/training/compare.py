@@ -15,9 +15,10 @@ import numpy as np
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluation_report import AS_ASKED, EvaluationReport
+from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.metrics import MEASURES
+from ap_ranker.evaluation.question_kinds import AS_ASKED
 from ap_ranker.evaluation.significance import holm, randomisation_test
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
 from ap_ranker.models.registry import MODELS, complete_options, count_parameters, model_spec

@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ap_ranker.data.dataset import Dataset, answerable
-from ap_ranker.data.feedback import add_feedback
 from ap_ranker.data.reader import find_split, read_dataset
 from ap_ranker.data.tables import read_columns
-from ap_ranker.text.near_copies import near_any
 
 if TYPE_CHECKING:
     from ap_ranker.training.config import TrainingConfig
@@ -30,7 +28,8 @@ def read_training_data(
     `feedback` is learnt from as well.
     InputError if the data cannot be read, has no right answer, or too few questions to set some aside.
     """
-    from ap_ranker.data.split import move_unanswerable, split_questions  # their libraries take a second to load
+    from ap_ranker.data.feedback import add_feedback  # its libraries, and those of the next, take a second to load
+    from ap_ranker.data.split import move_unanswerable, split_questions
 
     training = read_dataset(data, "train", answers=answers, match=config.match, columns=columns)
     if dev is not None or find_split(data, "dev"):
@@ -52,6 +51,8 @@ def read_questions(path: Path, dev: Dataset) -> list[str]:
 
     InputError if the file cannot be read, has no such column, or has a row without a question.
     """
+    from ap_ranker.text.near_copies import near_any  # as above
+
     table = read_columns(path, "question")
     texts = list(dict.fromkeys(row.need("question") for row in table.rows))
     held_out = near_any(set(texts), set(dev.question_texts))

@@ -45,7 +45,8 @@ HEADERS = {
     # The page loads from this server only, and no other site may show it in a frame.
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    # Other sites hear of no address. This one has to: without a referrer, a browser sends forms with the origin "null".
+    "Referrer-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
 

@@ -736,6 +736,22 @@ async def test_precision_leaves_out_what_is_below_its_threshold(calibrated: Path
         write_checkpoint_config(calibrated, config)
 
 
+@pytest.mark.parametrize("query", ["I do NOT want to return my order", "and for abroad?", "hello", "return my order"])
+def test_with_a_precision_what_is_no_answer_returns_nothing(calibrated: Path, query: str) -> None:
+    """Whatever its probability: what is no question is not asserted by a ranker alone either."""
+    documents = [Document(content=text) for text in ("Return my order?\nWithin thirty days.", "The weather is fine.")]
+    config = read_checkpoint_config(calibrated)
+    fits = {"model": replace(FITS["model"], thresholds={"0.5": 0.0})}
+    write_checkpoint_config(calibrated, replace(config, calibration=fits))
+    try:
+        ranker = AnswerRanker(model=calibrated, device=CPU, precision=0.5)
+        outcome = ranker.decide(query, documents).outcome
+        assert (outcome is Outcome.ANSWER) == (query == "return my order")
+        assert bool(ranker.run(query=query, documents=documents)["documents"]) == (outcome is Outcome.ANSWER)
+    finally:
+        write_checkpoint_config(calibrated, config)
+
+
 @pytest.mark.parametrize("precision", [0.001, 0.7, 0.9, 0.999])
 def test_every_precision_starts(precision: float, calibrated: Path, checkpoint: Path) -> None:
     """Whatever was calibrated; without a calibration, nothing is asserted."""

@@ -14,6 +14,7 @@ from ap_ranker.evaluation.evaluate import changes, evaluate
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.significance import randomisation_test
+from ap_ranker.ranking.checkpoint import TRAINED_QUESTIONS, trained_lines
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Signals, rank
 
@@ -102,3 +103,21 @@ def test_an_earlier_checkpoint_is_evaluated_as_if_it_were_alone(name: str, pairs
     pairs = zip(before.rankings, alone.rankings, strict=True)
     assert all(one.scores.tolist() == other.scores.tolist() for one, other in pairs)
     assert before.bytes_per_answer == alone.bytes_per_answer
+
+
+def test_new_questions_are_new_to_both(tmp_path: Path) -> None:
+    """A question that the checkpoint before has learnt from says nothing of which is better with the next one."""
+    data = tmp_path / "test.csv"
+    questions = [f"{text} {TEXTS[(i + 2) % 6]}" for i, text in enumerate(TEXTS)]
+    rows = [f'"{question}","{text}"' for question, text in zip(questions, TEXTS, strict=True)]
+    data.write_text("question,answer\n" + "\n".join(rows) + "\n")
+    before = write_checkpoint("ap-cnn", tmp_path / "before")
+    after = write_checkpoint("qa-cnn", tmp_path / "after")
+    for checkpoint, learnt in ((before, questions[:2]), (after, questions[2:3])):
+        (checkpoint / TRAINED_QUESTIONS).write_text(trained_lines(learnt))
+    alone = evaluate(after, data, device="cpu")
+    compared = evaluate(after, data, compare=before, device="cpu")
+    assert alone.near.tolist() == [False, False, True, False, False, False]
+    assert compared.near.tolist() == [True, True, True, False, False, False]
+    assert compared.comparison is not None
+    assert compared.comparison.changes["new"]["n_questions"] == 3

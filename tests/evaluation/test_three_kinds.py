@@ -17,8 +17,9 @@ from ap_ranker.evaluation.calibration_fit import Rankings, cross_fits, cross_mea
 from ap_ranker.evaluation.cross_fitting import others, parts_of
 from ap_ranker.evaluation.dev_choice import DevChoice, Epoch
 from ap_ranker.evaluation.evaluate import near_known_wordings
-from ap_ranker.evaluation.evaluation_report import AS_ASKED, COPIES, NEW, EvaluationReport
+from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
+from ap_ranker.evaluation.question_kinds import AS_ASKED, COPIES, NEW
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.ranking.rule import Signals, Weights
 from ap_ranker.text.near_copies import near_groups

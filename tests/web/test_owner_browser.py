@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -196,6 +198,32 @@ def test_the_first_screen(
         page.goto(address)
         assert page.evaluate(COLOURS) == accents, "of the search page"
         page.wait_for_load_state("networkidle")
+
+
+def test_without_encryption_from_another_machine(browser: Browser, searched_folder: Path) -> None:
+    """As in a trial in the office: a browser tells less of a form's page there than of one of this machine."""
+    own = own_address()
+    if own is None:
+        pytest.skip("this machine has no address but its own")
+    options = ("--documents", "faq.csv", "--pipeline", "search.yaml", "--host", "0.0.0.0", "--database", "other.db")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("AP_RANKER_OWNER_KEY", KEY)
+        with served(*options, folder=searched_folder) as server:
+            address = f"http://{own}:{urlsplit(server.address).port}/"
+            with logged_in(browser, address, section="entries") as page:
+                page.get_by_role("button", name="Log out").click()
+                expect(page.get_by_label("The owner's key")).to_be_visible()
+
+
+def own_address() -> str | None:
+    """The address by which other machines reach this one; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        try:
+            asked.connect(("192.0.2.1", 9))
+        except OSError:
+            return None
+        address = str(asked.getsockname()[0])
+    return None if address.startswith("127.") else address
 
 
 def test_a_late_reply_changes_no_list(browser: Browser, address: str) -> None:
