@@ -65,8 +65,8 @@ class AnswerRanker(CheckpointComponent, KnowsWordings):
     A drop-in replacement for `SentenceTransformersSimilarityRanker`: same arguments, same behaviour, but a checkpoint
     of `ap-ranker train`, with any model, instead of a cross-encoder. The first `run`, or `warm_up`, reads it.
 
-    A calibrated score is the probability that a document is a right answer, given all candidates, as it depends on the
-    lead over the best different one: a pipeline should give the ranker all that it fetches. Copies count once.
+    A calibrated score is the probability that a document is a right answer. It depends on the document's score and on
+    its lead over the best different candidate: give the ranker all that the pipeline fetches. Copies count once.
 
     ### Usage example
 
@@ -124,21 +124,21 @@ class AnswerRanker(CheckpointComponent, KnowsWordings):
             a cosine s, 1/2 + arctan(s) / pi of a fused score s.
         :param score_threshold: The minimum score of a returned document, after scaling. Not beside `precision`.
         :param batch_size: The number of documents to encode at once, 64 by default. More need more memory.
-        :param fuse_scores: Whether to add BM25's score, with the weight that training found best. That is `bm25_score`
-            of `meta["ap_ranker"]`: `BM25SRetriever` sets it for a query, and `BM25Scores` does for Elasticsearch. If
-            any document has none of this query, the model alone ranks all of them, and one warning says so. Another one
-            says that BM25 has another stemmer than the checkpoint.
+        :param fuse_scores: Whether to add BM25's score, with the weight that training found best. The score stands in
+            `meta["ap_ranker"]["bm25_score"]`. Retrievers of this package write it there; behind any other retriever,
+            `BM25Scores` does. If a document lacks it, it is added to none: the model alone ranks, and a warning says so
+            once. A warning also says if BM25's stemmer is not that of the checkpoint.
         :param precision: The target share of right first answers, such as 0.9. Documents below its threshold are left
-            out. Without a calibration, all are left out but those of which the query is a known wording. Not beside
-            `score_threshold`.
+            out. Without any calibration, such as that of `ap-ranker train`, all are left out but those of which the
+            query is a known wording. Not beside `score_threshold`.
         :param wordings: Files of questions that are known to ask for an entry of the FAQ. A file has training questions
             (`question`, `answer_ids`, which are compared with `meta["aid"]`) or pairs (`question`, `answer`). Its
             changes count. The known wording that is most like the query raises a document's score. If it is more like
             the query than the document itself, `matched_wording` of `meta["ap_ranker"]` names it. If it is the query
             itself, but for case, white space and final punctuation, its document comes first and is never left out.
-            Unless `wordings` is `None`, `meta["question"]` and `meta["wordings"]` of the documents are known wordings,
-            too. With `None` they are so for three kinds of documents: those that `ap-ranker index` wrote, that a store
-            read from its file `documents`, or that a retriever found by known wordings.
+            With a list, also an empty one, `meta["question"]` and `meta["wordings"]` of all documents are known
+            wordings, too. With `None`, these fields count only in documents that come from `ap-ranker index`, from a
+            store with `documents`, or from a retriever that knows wordings itself.
         :param cache: How encoded documents are kept. `megabytes` (256; 0: not): of device memory; the least recently
             used are dropped first. `dtype`: `float32`, `float16`, `int8` or `int4`; by default the smallest by which
             the model loses nothing. `folder`: where they are also kept for the next start, which then encodes nothing;
