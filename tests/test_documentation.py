@@ -67,6 +67,14 @@ def test_the_tables_of_models_are_those_of_the_code() -> None:
     assert set(papers) == set(measured) == set(MODELS)
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/models.md"])
+def test_the_number_of_models(page: str) -> None:
+    """Wherever a page names it."""
+    named = re.findall(r"\b(\d+) models\b", (ROOT / page).read_text(encoding="utf-8"))
+    assert named
+    assert set(named) == {str(len(MODELS))}
+
+
 def test_there_are_commands_to_check() -> None:
     assert sum(len(commands(page)) for page in PAGES) > 25
     group = typer.main.get_command(app)
