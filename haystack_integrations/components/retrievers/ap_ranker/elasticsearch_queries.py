@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The searches of `ElasticsearchFAQRetriever`, in the language of Elasticsearch."""
+"""The searches of `ElasticsearchFAQRetriever` in the language of Elasticsearch, and what their replies have found."""
 
 from __future__ import annotations
 
@@ -116,3 +116,39 @@ def read_statistics(asked: AskedWords, counted: Mapping[str, Any]) -> Statistics
         counts = [bucket["doc_count"] for bucket in counted["terms"]["buckets"]]
     frequencies = dict(zip(asked.terms, counts, strict=True))
     return Statistics(lengths["count"], lengths["avg"] or 0.0, frequencies)
+
+
+def hits_of(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The hits, with their ids; what another writer has left without one cannot be fetched."""
+    hits = answer.get("hits", {}).get("hits", [])
+    return [hit | {"_id": hit["fields"]["id"][0]} for hit in hits if "fields" in hit]
+
+
+def hits_of_all(answers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The hits of several searches, one after the other."""
+    hits: list[dict[str, Any]] = []
+    for answer in answers:
+        hits += hits_of(answer)
+    return hits
+
+
+def best_first(hits: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The documents of several searches by their scores, of which each has a part."""
+    scores: dict[str, float] = {}
+    for hit in hits:
+        scores[hit["_id"]] = scores.get(hit["_id"], 0.0) + hit["_score"]
+    return sorted(scores, key=scores.__getitem__, reverse=True)
+
+
+def hits_by_wordings(answer: Mapping[str, Any], top_k: int) -> list[dict[str, Any]]:
+    """What a search for wordings has found, best first: of each kind at most as many as are asked for."""
+    kinds: dict[float, list[dict[str, Any]]] = {WORD_FOR_WORD: [], NAMED: [], 0.0: []}
+    for hit in hits_of(answer):
+        for least_score, hits_of_kind in kinds.items():  # the highest first
+            if hit["_score"] >= least_score:
+                hits_of_kind.append(hit)
+                break
+    best: list[dict[str, Any]] = []
+    for hits_of_kind in kinds.values():
+        best += hits_of_kind[:top_k]
+    return best

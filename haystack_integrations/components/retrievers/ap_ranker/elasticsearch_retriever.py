@@ -44,10 +44,11 @@ from haystack_integrations.common.ap_ranker.query_data import (
 )
 from haystack_integrations.components.retrievers.ap_ranker.elasticsearch_queries import (
     MOST_CLAUSES,
-    NAMED,
-    WORD_FOR_WORD,
     all_of,
+    best_first,
     frequencies_of,
+    hits_by_wordings,
+    hits_of_all,
     nearest,
     read_statistics,
     statistics_of,
@@ -338,9 +339,9 @@ class ElasticsearchFAQRetriever(WordingRetriever, CheckpointComponent):
         with expected_reply(index):
             by_words = answers[1 : 1 + len(words)]
             by_meaning = answers[1 + len(words) : -1]
-            by_wordings = _hits_by_wordings(answers[-1], top_k)
-            hits_by_words = _hits_of_all(by_words)
-            hits_by_meaning = _hits_of_all(by_meaning)
+            by_wordings = hits_by_wordings(answers[-1], top_k)
+            hits_by_words = hits_of_all(by_words)
+            hits_by_meaning = hits_of_all(by_meaning)
             counted = answers[0]["aggregations"]
             if not counted["lengths"]["count"]:  # it was deleted, and is being made anew
                 raise self._incomplete(index)
@@ -351,7 +352,7 @@ class ElasticsearchFAQRetriever(WordingRetriever, CheckpointComponent):
             for hit in (*hits_by_words, *hits_by_meaning, *by_wordings):
                 changes[hit["_id"]] = hit["_seq_no"]
             return _Hits(
-                _best_first(hits_by_words),
+                best_first(hits_by_words),
                 cosines,
                 by_wordings=[hit["_id"] for hit in by_wordings],
                 changes=changes,
@@ -422,42 +423,6 @@ class ElasticsearchFAQRetriever(WordingRetriever, CheckpointComponent):
                     counted[term] = (now, bucket["doc_count"] > 0)
                 parts |= counted  # all of them, or none of a damaged reply
         return {term: parts[term][1] for term in terms}
-
-
-def _hits_of(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The hits, with their ids; what another writer has left without one cannot be fetched."""
-    hits = answer.get("hits", {}).get("hits", [])
-    return [hit | {"_id": hit["fields"]["id"][0]} for hit in hits if "fields" in hit]
-
-
-def _hits_of_all(answers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The hits of several searches, one after the other."""
-    hits: list[dict[str, Any]] = []
-    for answer in answers:
-        hits += _hits_of(answer)
-    return hits
-
-
-def _best_first(hits: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The documents of several searches by their scores, of which each has a part."""
-    scores: dict[str, float] = {}
-    for hit in hits:
-        scores[hit["_id"]] = scores.get(hit["_id"], 0.0) + hit["_score"]
-    return sorted(scores, key=scores.__getitem__, reverse=True)
-
-
-def _hits_by_wordings(answer: Mapping[str, Any], top_k: int) -> list[dict[str, Any]]:
-    """What a search for wordings has found, best first: of each kind at most as many as are asked for."""
-    kinds: dict[float, list[dict[str, Any]]] = {WORD_FOR_WORD: [], NAMED: [], 0.0: []}
-    for hit in _hits_of(answer):
-        for least_score, hits_of_kind in kinds.items():  # the highest first
-            if hit["_score"] >= least_score:
-                hits_of_kind.append(hit)
-                break
-    best: list[dict[str, Any]] = []
-    for hits_of_kind in kinds.values():
-        best += hits_of_kind[:top_k]
-    return best
 
 
 def _found(
