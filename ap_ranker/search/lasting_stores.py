@@ -96,6 +96,8 @@ def _marks(documents: Sequence[Document]) -> dict[str, bool]:
 def _listed(store: Any, index: str | None) -> dict[str, bool]:
     """As `_marks`, of an index of Elasticsearch."""
     ours = elasticsearch_of(store)
+    if index is not None:
+        store.require_complete(index)  # a server waits for an index that is being made
     cluster = Cluster(ours.client, ours.index)
     place = index or cluster.current()
     if place is None:

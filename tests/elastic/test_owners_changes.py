@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import write_checkpoint
+from naive import SMALL
 
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.documents import read_entries
@@ -98,6 +100,29 @@ def test_changes_are_in_every_index_that_is_kept(search: Search, bi_encoder: Pat
                 assert not answers_of(pipeline, question) & {FAQ[0][1], FAQ[1][1]}
     assert len(search.indexes()) == 2
     assert search.current() == current
+
+
+def test_a_server_of_a_file_waits_for_the_index_of_a_new_checkpoint(
+    search: Search, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It goes on with the one before, and takes the new one once `ap-ranker index` has made its index."""
+    caplog.set_level("INFO")
+    served = tmp_path / "served"
+    write_checkpoint("qa-cnn", served)
+    search.write_pipelines(served)
+    faq = write(search.folder / "faq.csv", FAQ)
+    index(search, FAQ)
+    first = search.current()
+    with serving(search, faq) as pipeline:
+        new = write_checkpoint("qa-cnn", tmp_path / "new", {**SMALL["qa-cnn"], "window": 3})
+        served.rename(tmp_path / "former")
+        new.rename(served)
+        wait_for(lambda: "goes on with the checkpoint" in caplog.text)
+        assert FAQ[1][1] in answers_of(pipeline, FAQ[1][0])
+        index(search, FAQ)
+        assert search.current() != first
+        wait_for(lambda: "ranks from now on" in caplog.text)
+        assert FAQ[1][1] in answers_of(pipeline, FAQ[1][0])
 
 
 def test_a_server_with_an_older_file_writes_the_change_alone(search: Search) -> None:

@@ -304,6 +304,19 @@ class ElasticsearchFAQStore:
             "none. Make it: ap-ranker index FAQ.csv --pipeline FILE.yaml"
         )
 
+    def require_complete(self, index: str) -> None:
+        """MissingIndexError unless the index is as `ap-ranker index` leaves it."""
+        if not self.facts(index).notes.get("complete"):
+            raise self.incomplete(index)
+
+    def incomplete(self, index: str) -> MissingIndexError:
+        """The error that an index is still being made; what it says of itself is read anew afterwards."""
+        self.forget(index)
+        return MissingIndexError(
+            f"Expected the index {index!r} as `ap-ranker index` leaves it, found one that is not complete. Wait until "
+            "the command has ended, or run it again."
+        )
+
     def search(self, index: str, searches: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """
         The answers to several searches of an index, by one request.

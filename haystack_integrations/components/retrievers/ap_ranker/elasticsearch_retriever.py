@@ -60,7 +60,6 @@ from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
     ASKED,
     LENGTH,
     ElasticsearchFAQStore,
-    MissingIndexError,
     expected_reply,
     index_maker,
     name_key,
@@ -234,17 +233,11 @@ class ElasticsearchFAQRetriever(WordingRetriever, CheckpointComponent):
         :raises InputError: It could not; the message says why.
         """
         index = self.index
-        notes = self.document_store.facts(index).notes
-        is_finished = self.takes_unfinished or notes.get("complete")
-        if not is_finished or not self.count_documents():
-            raise self._incomplete(index)
-
-    def _incomplete(self, index: str) -> MissingIndexError:
-        self.document_store.forget(index)
-        return MissingIndexError(
-            f"Expected the index {index!r} as `ap-ranker index` leaves it, found one that is not complete. Wait until "
-            "the command has ended, or run it again."
-        )
+        self.document_store.facts(index)
+        if not self.takes_unfinished:
+            self.document_store.require_complete(index)
+        if not self.count_documents():
+            raise self.document_store.incomplete(index)
 
     def embedded(self, documents: list[Document]) -> list[Document]:
         """Copies of documents with the vectors of this checkpoint; the documents themselves if it has none."""
@@ -344,7 +337,7 @@ class ElasticsearchFAQRetriever(WordingRetriever, CheckpointComponent):
             hits_by_meaning = hits_of_all(by_meaning)
             counted = answers[0]["aggregations"]
             if not counted["lengths"]["count"]:  # it was deleted, and is being made anew
-                raise self._incomplete(index)
+                raise self.document_store.incomplete(index)
             cosines: dict[str, float] = {}
             for hit in hits_by_meaning:
                 cosines[hit["_id"]] = 2 * hit["_score"] - 1  # Elasticsearch has (1 + cosine) / 2 as score
