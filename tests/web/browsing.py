@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -66,3 +66,11 @@ def wait_for_the_model(address: str, question: str = "bike 自転車 الدرا�
     while httpx.post(f"{address}api/search", json=asked, timeout=seconds).json()["outcome"] == "maybe":
         assert time.monotonic() < end, "the answers are not encoded"
         time.sleep(0.5)
+
+
+def wait_in(page: Page, is_so: Callable[[], bool], seconds: float = 60.0) -> None:
+    """As `wait_until`, while the page goes on: its requests pass through this thread, which watches them."""
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end, "it did not come true in time"
+        page.wait_for_timeout(50)

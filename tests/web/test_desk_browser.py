@@ -25,7 +25,7 @@ from ap_ranker.web.database import Database, open_database
 from ap_ranker.web.judgements import Judgements
 
 from .accessibility import WINDOWS, announced, axe_faults, faults, listen, width_faults
-from .browsing import ask, opened
+from .browsing import ask, opened, wait_in
 from .desk import KEY, card, go, logged_in, save_preview
 from .visiting import logged_questions
 
@@ -91,7 +91,7 @@ def test_what_did_not_help_a_visitor_gets_another_entry(browser: Browser, addres
         visitor.locator(".maybe > summary").first.click()
         refused = visitor.locator("h2.stored").first.text_content() or ""
         visitor.get_by_role("button", name="It did not").first.click()
-        wait_until(lambda: question in [votes.question for votes in Judgements(database).votes()])
+        wait_in(visitor, lambda: question in [votes.question for votes in Judgements(database).votes()])
         page.reload()
         row = card(page, "unhelpful", question)
         expect(row).to_contain_text(refused)
@@ -264,7 +264,7 @@ def test_what_is_deleted_can_be_kept_for_some_seconds(browser: Browser, address:
         page.wait_for_timeout(500)
         assert kept() == {"delete me not", "delete me"}
         page.reload()  # whoever leaves has not undone it
-        wait_until(lambda: kept() == {"delete me not"})
+        wait_in(page, lambda: kept() == {"delete me not"})
 
 
 def test_what_is_new_since_the_last_visit(browser: Browser, address: str, database: Database) -> None:

@@ -132,9 +132,9 @@ def test_several_questions_in_one(sites: Sites, browser: Browser) -> None:
         expect(headings).to_have_text(["What does a bike cost?", "كم سعر الدراجة؟"])
         expect(page.locator("details")).to_have_count(2)
         assert axe_faults(page) == []
-        first = page.locator("details").first
+        page.route("**/api/feedback", lambda route: route.fulfill(json={}))  # other tests count what is kept
         with page.expect_request("**/api/feedback") as judged:
-            first.get_by_role("button", name="This answered it").click()
+            page.locator("details").first.get_by_role("button", name="This answered it").click()
         assert (judged.value.post_data_json or {})["question"] == "What does a bike cost?"
 
 
