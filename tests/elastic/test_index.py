@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
 from ap_ranker.ranking.bm25 import BM25
+from ap_ranker.search.elasticsearch.index_cluster import make_index
 from elastic.adapter import Adapter
 from elastic.conftest import Search
 from elastic.engine import Engine
@@ -229,3 +230,14 @@ def test_no_index(search: Search) -> None:
         result = CliRunner().invoke(app, ["ask", "parcel", "--pipeline", str(searching)])
         assert_refusal("ap-ranker index", result.exception)
     assert search.indexes() == []
+
+
+def test_making_an_index_that_is_there(search: Search) -> None:
+    """A reply may be lost, as when a node dies, and the client asks again; or another machine's run is faster."""
+    library = pytest.importorskip("elasticsearch", reason="elasticsearch-haystack is not installed")
+    with library.Elasticsearch(search.server.url) as client:
+        name = f"{search.index}-twice"
+        assert make_index(client, name, settings={"number_of_replicas": 0})
+        assert not make_index(client, name, settings={"number_of_replicas": 0})
+        with pytest.raises(library.BadRequestError):
+            make_index(client, name.upper())

@@ -16,7 +16,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.wordings import EMBEDDED_BY
 from ap_ranker.search.elasticsearch.index_changes import IndexChanges, IndexComparison
-from ap_ranker.search.elasticsearch.index_cluster import Cluster, Stored
+from ap_ranker.search.elasticsearch.index_cluster import Cluster, Stored, make_index
 from ap_ranker.search.elasticsearch.index_layout import Layout
 from ap_ranker.search.elasticsearch.index_lock import IndexLock, Range, locked_index
 from ap_ranker.search.index_source import Embed, entry_key, marked, sources_of
@@ -214,8 +214,10 @@ class _Builder:
         description = self.cluster.description(self.index)
         if description is None:
             settings = {**layout.settings, "refresh_interval": "-1"}
-            client.indices.create(index=self.index, settings=settings, mappings=layout.with_notes(self._notes(False)))
-            return False
+            if make_index(client, self.index, settings=settings, mappings=layout.with_notes(self._notes(False))):
+                return False
+            description = self.cluster.description(self.index)
+            assert description is not None, "it is there"
         index_settings, mapping = description
         differences = layout.differences(index_settings, mapping)
         if differences:

@@ -47,6 +47,17 @@ class Stored:
     entry: str | None
 
 
+def make_index(client: Any, index: str, **content: Any) -> bool:
+    """Make an index, unless it is there: another run may be faster, or a reply be lost. Whether it was made."""
+    try:
+        client.indices.create(index=index, **content)
+    except elasticsearch_library().BadRequestError as error:
+        if error.error != "resource_already_exists_exception":
+            raise
+        return False
+    return True
+
+
 class Cluster:
     """A FAQ's indexes in a cluster."""
 

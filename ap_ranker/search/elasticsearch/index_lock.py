@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ap_ranker.errors import InputError
+from ap_ranker.search.elasticsearch.index_cluster import make_index
 from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import elasticsearch_library
 
 logger = logging.getLogger(__name__)
@@ -22,6 +23,12 @@ BEAT = 10.0
 
 ALIVE = 60.0
 """Seconds after which a run without a sign of life has ended. Clocks may differ by less."""
+
+RELEASE_SECONDS = 5.0
+"""How long a run tries to give its lock back."""
+
+COPIES_SECONDS = 10
+"""How long a new lock's index waits for its copy: a node may be lost in the next moment."""
 
 Range = tuple[int, int]
 """Keys of entries, from the first to below the second."""
@@ -82,10 +89,10 @@ class IndexLock:
         if self._lost:
             return
         library = elasticsearch_library()
+        # Once, for a moment: where no shard of the lock answers, a client that tries again would wait for minutes.
+        client = self._client.options(ignore_status=(404, 409), request_timeout=RELEASE_SECONDS, max_retries=0)
         try:
-            self._client.options(ignore_status=(404, 409)).delete(
-                index=self._index, id=self._name, refresh=True, **self._conditions()
-            )
+            client.delete(index=self._index, id=self._name, refresh=True, **self._conditions())
         except (library.ApiError, library.TransportError) as error:
             logger.debug("The lock of %s could not be given back.", self._index, exc_info=error)
 
@@ -150,11 +157,14 @@ def locked_index(client: Any, index: str, keys: Range) -> Iterator[IndexLock]:
     """A lock in an index of its own, which is made if it is not there."""
     if not client.indices.exists(index=index):
         settings = {"number_of_shards": 1, "auto_expand_replicas": "0-1", "hidden": True}
-        try:
-            client.indices.create(index=index, settings=settings, mappings={"dynamic": False})
-        except elasticsearch_library().BadRequestError as error:  # another run was faster
-            if error.error != "resource_already_exists_exception":
-                raise
+        make_index(
+            client,
+            index,
+            settings=settings,
+            mappings={"dynamic": False},
+            wait_for_active_shards="all",
+            timeout=f"{COPIES_SECONDS}s",
+        )
     lock = IndexLock(client, index, keys)
     lock.acquire()
     lock.renew()
