@@ -114,6 +114,8 @@ def move_unanswerable(train: Dataset, parts: Sequence[Dataset], seed: int) -> li
 
     Nothing is learnt from them. Near copies stay together: one of an answerable training question stays with it.
     """
+    if len(train.answerable) == len(train.questions):
+        return [train, *parts]
     groups = near_groups(train.question_texts).tolist()
     answerable_groups: set[int] = set()
     for question, group in zip(train.questions, groups, strict=True):

@@ -219,23 +219,22 @@ def wordings_of(
 
 def log_wordings_of_no_entry(files: Sequence[Path], entries: Sequence[Entry], match: Match) -> None:
     """Warn of each file that has wordings of entries that are not among these."""
+    if not files:
+        return
     names: set[Name] = set()
     for entry in entries:
         names.update(names_of(entry.other.get("aid", ""), entry.text(match), entry.answer))
     for file in files:
         reached: dict[str, bool] = {}  # a wording may have several names of its entry
-        for name, text in read_wordings(file).pairs():
+        for name, text in _read_now(file).pairs():
             reached[text] = reached.get(text, False) or name in names
         lost = [text for text, is_reached in reached.items() if not is_reached]
         if lost:
-            logger.warning(
-                "%s: %s of %s wordings count for nothing, as they are of no entry of this FAQ, such as %s. Ids are "
-                "compared with the FAQ's column aid, answers word for word.",
-                file,
-                f"{len(lost):,}",
-                f"{len(reached):,}",
-                one_line(repr(lost[0])),
+            sentence = (
+                f"{len(lost):,} of {len(reached):,} wordings count for nothing, as they are of no entry of this FAQ, "
+                f"such as {one_line(repr(lost[0]))}. Ids are compared with the FAQ's column aid, answers word for word."
             )
+            logger.warning("%s: %s", file, sentence)
 
 
 def with_wordings_of(dataset: Dataset, path: str | Path) -> Dataset:
