@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from refusals import assert_refusal
+from waiting import wait_until
 
 from ap_ranker.search.elasticsearch import index_cluster
 from elastic.conftest import Search
@@ -18,9 +18,6 @@ from elastic.test_index import FAQ, counts, index, stored, write
 from elastic.test_refused_writes import BLOCKS
 
 pytestmark = pytest.mark.skipif(WHOLE not in os.environ, reason="settings of a whole cluster: run by `make cluster`")
-
-PATIENCE = 60.0
-"""Seconds within which a cluster notices that its disk is too full, or no more."""
 
 FREE = {"low": 30_000, "high": 20_000, "flood_stage": 10_000}
 """How many terabytes must be free: more than any disk has."""
@@ -47,7 +44,7 @@ def test_a_disk_beyond_its_flood_stage(search: Search, set_cluster: Callable[[di
     disk = "cluster.routing.allocation.disk"
     marks = {f"{disk}.watermark.{name}": f"{size}tb" for name, size in FREE.items()}
     set_cluster({f"{disk}.threshold_enabled": True, **marks})
-    wait_for(lambda: is_blocked(search))
+    wait_until(lambda: is_blocked(search))
     later = [*FAQ, ("Do you ship abroad?", "Yes.")]
     assert_refusal(
         "flood stage", run("index", write(search.folder / "v2.csv", later), "--pipeline", search.indexing).exception
@@ -55,20 +52,13 @@ def test_a_disk_beyond_its_flood_stage(search: Search, set_cluster: Callable[[di
     assert stored(search) == sorted(FAQ)
     assert answers(search, "battery") == [FAQ[2][1]]
     set_cluster({f"{disk}.threshold_enabled": False})
-    wait_for(lambda: not is_blocked(search))
+    wait_until(lambda: not is_blocked(search))
     assert counts(index(search, later)) == [1, 0, 0, 3]
 
 
 def is_blocked(search: Search) -> bool:
     indexes = search.request("GET", f"{search.index}-*/_settings?expand_wildcards=all&flat_settings=true").values()
     return all(BLOCKS["flood stage"] in made["settings"] for made in indexes)
-
-
-def wait_for(happens: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not happens():
-        assert time.monotonic() < end
-        time.sleep(0.5)
 
 
 def test_a_cluster_without_memory_for_a_request(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from conftest import write_checkpoint
 from naive import SMALL
+from waiting import wait_until
 
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.documents import read_entries
@@ -23,8 +24,6 @@ from ap_ranker.web.database import open_database
 from elastic.conftest import Search
 from elastic.test_faults import other_checkpoint, run
 from elastic.test_index import FAQ, counts, index, stored, write
-
-PATIENCE = 60.0
 
 
 @pytest.fixture(autouse=True)
@@ -57,13 +56,6 @@ def key_of(faq: Path, question: str) -> str:
     return next(keyed.key for keyed in FileEntries(entries).keyed if keyed.entry.question == question)
 
 
-def wait_for(happens: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not happens():
-        assert time.monotonic() < end
-        time.sleep(0.1)
-
-
 def answers_of(pipeline: DeclaredPipeline, question: str) -> set[str]:
     return {document.meta["answer"] for document in pipeline.answer(question)[0]}
 
@@ -90,9 +82,9 @@ def test_changes_are_in_every_index_that_is_kept(search: Search, bi_encoder: Pat
         change(search, Action.change_entry, **changed)
         change(search, Action.add_entry, question="Do you ship abroad?", answer="Everywhere.")
         expected = sorted([(FAQ[1][0], "Ten days."), FAQ[2], ("Do you ship abroad?", "Everywhere.")])
-        wait_for(lambda: stored(search) == expected)
+        wait_until(lambda: stored(search) == expected)
         for name in search.indexes():
-            wait_for(lambda name=name: len(search.documents(name)) == 3)
+            wait_until(lambda name=name: len(search.documents(name)) == 3)
         for pipeline in (old, new):
             assert "Everywhere." in answers_of(pipeline, "Do you ship abroad?")
             assert "Ten days." in answers_of(pipeline, FAQ[1][0])
@@ -117,11 +109,11 @@ def test_a_server_of_a_file_waits_for_the_index_of_a_new_checkpoint(
         new = write_checkpoint("qa-cnn", tmp_path / "new", {**SMALL["qa-cnn"], "window": 3})
         served.rename(tmp_path / "former")
         new.rename(served)
-        wait_for(lambda: "goes on with the checkpoint" in caplog.text)
+        wait_until(lambda: "goes on with the checkpoint" in caplog.text)
         assert FAQ[1][1] in answers_of(pipeline, FAQ[1][0])
         index(search, FAQ)
         assert search.current() != first
-        wait_for(lambda: "ranks from now on" in caplog.text)
+        wait_until(lambda: "ranks from now on" in caplog.text)
         assert FAQ[1][1] in answers_of(pipeline, FAQ[1][0])
 
 
@@ -132,7 +124,7 @@ def test_a_server_with_an_older_file_writes_the_change_alone(search: Search) -> 
         index(search, FAQ[:1])
         change(search, Action.add_entry, question="Do you ship abroad?", answer="Everywhere.")
         expected = sorted([FAQ[0], ("Do you ship abroad?", "Everywhere.")])
-        wait_for(lambda: len(stored(search)) > 1)
+        wait_until(lambda: len(stored(search)) > 1)
         assert stored(search) == expected
 
 
@@ -143,7 +135,7 @@ def test_a_change_of_the_file_is_not_written(search: Search) -> None:
     with serving(search, faq):
         write(faq, [*FAQ, ("Do you buy old bikes?", "No.")])
         change(search, Action.add_entry, question="Do you ship abroad?", answer="Everywhere.")
-        wait_for(lambda: len(stored(search)) > len(FAQ))
+        wait_until(lambda: len(stored(search)) > len(FAQ))
         time.sleep(1)
         assert stored(search) == sorted([*FAQ, ("Do you ship abroad?", "Everywhere.")])
 
@@ -162,10 +154,10 @@ def test_a_change_waits_for_the_cluster(search: Search) -> None:
     with serving(search, faq):
         search.proxy.before = refuse
         change(search, Action.add_entry, question="Do you ship abroad?", answer="Everywhere.")
-        wait_for(lambda: len(refused) > 1)
+        wait_until(lambda: len(refused) > 1)
         assert stored(search) == sorted(FAQ)
         search.proxy.before = lambda method, path: None
-        wait_for(lambda: len(stored(search)) == len(FAQ) + 1)
+        wait_until(lambda: len(stored(search)) == len(FAQ) + 1)
 
 
 def test_index_with_the_owners_database(search: Search) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 from playwright.sync_api import Browser, Page, Route, expect
+from waiting import wait_until
 
 expect.set_options(timeout=60_000)  # milliseconds
 
@@ -70,7 +72,4 @@ def wait_for_the_model(address: str, question: str = "bike 自転車 الدرا�
 
 def wait_in(page: Page, is_so: Callable[[], bool], seconds: float = 60.0) -> None:
     """As `wait_until`, while the page goes on: its requests pass through this thread, which watches them."""
-    end = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < end, "it did not come true in time"
-        page.wait_for_timeout(50)
+    wait_until(is_so, seconds, pause=partial(page.wait_for_timeout, 50))
