@@ -1,5 +1,5 @@
 """Writes the tables of models: all of them in docs/models.md; what the papers' recipes are here, and how far scores are
-from the equations, in docs/paper_recipes.md.
+from the equations, in docs/paper_recipes.md; their options in docs/reference.md.
 
     python docs/model_tables.py
 
@@ -22,6 +22,7 @@ import yaml
 from ap_ranker.cli.checkpoints import citation
 from ap_ranker.models import transformer_encoder
 from ap_ranker.models.registry import MODELS
+from ap_ranker.models.spec import Option
 from ap_ranker.text.tokenizer import TokenBatch
 from ap_ranker.training.config import EMBEDDING_SIZE, TrainingConfig
 from ap_ranker.training.objectives import objective_spec
@@ -35,6 +36,7 @@ from naive.bimpm import WORDS  # noqa: E402
 
 MODELS_PAGE = ROOT / "docs" / "models.md"
 RECIPES_PAGE = ROOT / "docs" / "paper_recipes.md"
+OPTIONS_PAGE = ROOT / "docs" / "reference.md"
 PAPERS = ROOT / "docs" / "paper_recipes.yaml"
 
 SIZES = {"filters", "window", "hidden", "importance", "size", "tf_size", "attention", "projection", "weights"}
@@ -75,6 +77,30 @@ def models() -> list[str]:
     for name, spec in MODELS.items():
         rows.append(f"| `{name}` | {citation(spec)} | {spec.cached} | {spec.attention_over} | {spec.objective} |")
     return rows
+
+
+def values_of(option: Option) -> str:
+    """What an option can be."""
+    if option.choices:
+        return ", ".join(f"`{choice}`" for choice in option.choices)
+    kind = type(option.default)
+    if kind in (int, float):
+        return f"{option.least:,} to {option.most:,}"
+    return {str: "text", bool: "`true`, `false`"}[kind]
+
+
+def options() -> list[str]:
+    """A row for each option, with the models that have it."""
+    models: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+    for name, spec in MODELS.items():
+        for key, option in spec.options.items():
+            default = str(option.default).lower() if isinstance(option.default, bool) else str(option.default)
+            cells = (f"`{key}`", f"`{default}`" if default else "empty", values_of(option), option.meaning)
+            models[cells].append(f"`{name}`")
+    table = ["| option | default | values | meaning | models |", "|---|---|---|---|---|"]
+    for cells, names in sorted(models.items()):
+        table.append(f"| {' | '.join([*cells, ', '.join(names)])} |")
+    return table
 
 
 def recipes() -> list[str]:
@@ -130,6 +156,8 @@ def main() -> None:
     page = RECIPES_PAGE.read_text(encoding="utf-8")
     page = replaced(replaced(page, "recipes", recipes()), "differences", differences())
     RECIPES_PAGE.write_text(page, encoding="utf-8")
+    page = OPTIONS_PAGE.read_text(encoding="utf-8")
+    OPTIONS_PAGE.write_text(replaced(page, "options", options()), encoding="utf-8")
 
 
 if __name__ == "__main__":

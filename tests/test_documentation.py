@@ -61,6 +61,8 @@ def test_the_tables_of_models_are_those_of_the_code() -> None:
         assert tables.replaced(page, "models", tables.models()) == page
         page = tables.RECIPES_PAGE.read_text(encoding="utf-8")
         assert tables.replaced(page, "recipes", tables.recipes()) == page
+        page_of_options = tables.OPTIONS_PAGE.read_text(encoding="utf-8")
+        assert tables.replaced(page_of_options, "options", tables.options()) == page_of_options
         papers = yaml.safe_load(tables.PAPERS.read_text(encoding="utf-8"))
     differences = page.partition("<!-- differences")[2]
     measured = re.findall(r"^\| `([\w-]+)` \| \S+ \| \S+ \|$", differences, re.MULTILINE)
