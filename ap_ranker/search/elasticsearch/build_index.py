@@ -69,6 +69,9 @@ class IndexTarget:
         return self.store.index_of(self.maker)
 
 
+OFF = "-1"
+"""The refresh interval of an index that is being made."""
+
 CompareIndex = Callable[[str, str | None, Mapping[str, Any]], IndexComparison]
 """Asks an index questions, given its name, that of the index before, if any, and the notes of that one."""
 
@@ -145,6 +148,7 @@ class _Builder:
         self.keys: Range = (KEYS * (number - 1) // parts, KEYS * number // parts)
         self.on_progress = on_progress
         self.embedded: list[Document] = []  # a sample
+        self.refresh_interval: object = OFF  # of the index as it was found
 
     def run(self, documents: Iterable[Document], test: CompareIndex | None) -> IndexChanges:
         name = self.target.store.index
@@ -213,12 +217,13 @@ class _Builder:
         client = self.cluster.client
         description = self.cluster.description(self.index)
         if description is None:
-            settings = {**layout.settings, "refresh_interval": "-1"}
+            settings = {**layout.settings, "refresh_interval": OFF}
             if make_index(client, self.index, settings=settings, mappings=layout.with_notes(self._notes(False))):
                 return False
             description = self.cluster.description(self.index)
             assert description is not None, "it is there"
         index_settings, mapping = description
+        self.refresh_interval = index_settings.get("refresh_interval")
         differences = layout.differences(index_settings, mapping)
         if differences:
             raise InputError(
@@ -228,7 +233,7 @@ class _Builder:
         missing = layout.missing_fields(mapping)
         if missing:
             client.indices.put_mapping(index=self.index, properties=missing)
-        if layout.changeable:
+        if any(str(index_settings.get(name)) != str(value) for name, value in layout.changeable.items()):
             client.indices.put_settings(index=self.index, settings=layout.changeable)
         return bool(missing)
 
@@ -311,14 +316,12 @@ class _Builder:
                 if document is not None:
                     foreign.append(_without_vector(document))
             self._write(lock, foreign)
-            self.cluster.client.indices.refresh(index=self.index)
 
     def _check(self, entries: Mapping[str, Document], changes: IndexChanges) -> None:
         """Read back what is there: the number of entries, and some vectors."""
         bounds = {"range": {MARK: {"gte": self.keys[0], "lt": self.keys[1]}}}
         made = {"term": {MADE_BY: self.target.maker}}
-        n_ours = self.cluster.count(self.index, bounds)
-        n_made = self.cluster.count(self.index, {"bool": {"filter": [bounds, made]}})
+        n_ours, n_made = self.cluster.counts(self.index, bounds, made)
         if not n_ours == n_made == len(entries) == changes.total:
             raise InputError(
                 f"Expected {len(entries):,} entries in the index {self.index!r}, found {n_ours:,}, of which {n_made:,} "
@@ -385,7 +388,8 @@ class _Builder:
         if before not in (None, index, self.target.store.index):
             notes["previous"] = before
         refresh_interval = layout.settings.get("refresh_interval")  # off while the index was being made
-        client.indices.put_settings(index=index, settings={"refresh_interval": refresh_interval})
+        if self.refresh_interval != refresh_interval:
+            client.indices.put_settings(index=index, settings={"refresh_interval": refresh_interval})
         _note(self.cluster, index, notes)
         if before != index:
             self.cluster.move_alias(index)

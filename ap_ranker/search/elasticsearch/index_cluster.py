@@ -17,8 +17,8 @@ from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
     elasticsearch_library,
 )
 
-PAGE = 5_000
-"""Number of documents listed at once; Elasticsearch allows 10,000."""
+PAGE = 10_000
+"""Number of documents listed at once: as many as Elasticsearch allows."""
 
 SECONDS = 90.0
 """Maximum number of seconds of a request that writes: a lost node's shards need a minute to move to another."""
@@ -195,12 +195,17 @@ class Cluster:
             postponed.append((action, answer))
         return postponed
 
-    def count(self, index: str, query: Mapping[str, Any]) -> int:
-        """The number of documents that match a query, by all shards."""
+    def counts(self, index: str, query: Mapping[str, Any], narrower: Mapping[str, Any]) -> tuple[int, int]:
+        """How many documents match a query, and how many of them another one, too, by all shards."""
         answer = self.client.search(
-            index=index, size=0, query=query, track_total_hits=True, allow_partial_search_results=False
+            index=index,
+            size=0,
+            query=query,
+            aggs={"narrower": {"filter": narrower}},
+            track_total_hits=True,
+            allow_partial_search_results=False,
         )
-        return int(answer["hits"]["total"]["value"])
+        return int(answer["hits"]["total"]["value"]), int(answer["aggregations"]["narrower"]["doc_count"])
 
     def move_alias(self, index: str) -> None:
         """Let the FAQ's name mean this index, in one step; an index of that name is removed."""
