@@ -19,6 +19,7 @@ GROUND = [
     "settings",
     "files",
     "kept_results",
+    "progress",
     "watched_file",
     "processes",
     "child_process",

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from ap_ranker.cli.console import console, errors, to_json
+from ap_ranker.cli.console import ProgressBars, console, errors, to_json
 from ap_ranker.cli.options import SearchOptions, argument, option
 from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.data.rows import stripped
@@ -41,10 +41,11 @@ def ask(
             )
     wait_without_spinning()
     gc.set_threshold(100_000, 50, 50)  # what is imported lives until the end; to look for garbage takes an eighth of it
-    from ap_ranker.search.setup import search_faq
+    with ProgressBars() as bars:
+        from ap_ranker.search.setup import search_faq
 
-    with search.set_up() as setup, errors.status("Searching ..."):
-        results = search_faq(whole_questions, setup, top_k=top_k)
+        with search.set_up(on_progress=bars.update) as setup:
+            results = search_faq(whole_questions, setup, top_k=top_k, on_progress=bars.update)
     if as_json:
         typer.echo(to_json(results[0] if len(results) == 1 else results))
     else:

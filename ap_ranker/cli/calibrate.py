@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ap_ranker.cli import options
-from ap_ranker.cli.console import console, numbers, write_json
+from ap_ranker.cli.console import ProgressBars, console, numbers, write_json
 from ap_ranker.cli.options import argument, option
 from ap_ranker.errors import InputError
 
@@ -45,16 +45,17 @@ def calibrate(
     json_file: options.JsonFile = None,
 ) -> None:
     """Fit the probability that an answer is right, and thresholds below which no answer is returned."""
-    from ap_ranker.ranking.rule import threshold_key
-    from ap_ranker.training.calibrate import calibrate as run
-
     try:
         precisions = None
         if precision is not None:
             precisions = [float(part) for part in precision.split(",")]
     except ValueError as error:
         raise InputError(f"Expected --precision as numbers such as 0.9,0.95; found {precision!r}.") from error
-    report = run(checkpoint, precisions=precisions, **vars(data))
+    with ProgressBars() as bars:
+        from ap_ranker.ranking.rule import threshold_key
+        from ap_ranker.training.calibrate import calibrate as run
+
+        report = run(checkpoint, precisions=precisions, on_progress=bars.update, **vars(data))
     for split in report.splits.values():
         _print_unanswerable(split)
     for warning in report.warnings:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from ap_ranker.cli.console import ProgressBars, console, errors, to_json, write_json
+from ap_ranker.cli.console import ProgressBars, console, to_json, write_json
 from ap_ranker.cli.options import Answers, Columns, JsonFile, NamedDocuments, SearchedOptions, argument, option
 from ap_ranker.errors import InputError
 from ap_ranker.files import check_output, is_private
@@ -69,8 +69,8 @@ def _check_documents(path: Path, columns: tuple[str, str] | None, json_file: Pat
     """Print what can be read of documents, and each file that cannot."""
     from ap_ranker.documents import read_documents
 
-    with console.status("Reading the documents ..."):
-        reading = read_documents(path, columns)
+    with ProgressBars() as bars:
+        reading = read_documents(path, columns, on_progress=bars.update)
     console.say(
         f"{path}: {len(reading.entries):,} passages of {reading.files:,} files, {len(reading.left_out):,} left out"
     )
@@ -91,7 +91,16 @@ def warn_of_faults(
     from ap_ranker.data.audit.report import Severity
 
     try:
-        report = audit(data, dev=dev, answers=answers, max_tokens=max_tokens, near_answers=False, columns=columns)
+        with ProgressBars() as bars:
+            report = audit(
+                data,
+                dev=dev,
+                answers=answers,
+                max_tokens=max_tokens,
+                near_answers=False,
+                columns=columns,
+                on_progress=bars.update,
+            )
     except InputError as error:  # in a file that training does not need, such as test questions
         console.warn(f"the data cannot be checked. {error}")
         return None
@@ -134,10 +143,11 @@ def doctor(
     lists the faults of texts one by one.
     """
     wait_without_spinning()
-    from ap_ranker.search.diagnosis import diagnose
+    with ProgressBars() as bars:
+        from ap_ranker.search.diagnosis import diagnose
 
-    with search.of(folder_or_faq).set_up() as setup, errors.status("Examining ..."):
-        findings = diagnose(setup)
+        with search.of(folder_or_faq).set_up(on_progress=bars.update) as setup:
+            findings = diagnose(setup, bars.update)
     if as_json:
         typer.echo(to_json([asdict(finding) for finding in findings]))
         return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from rich.table import Column
 
 from ap_ranker.cli import options
-from ap_ranker.cli.console import console, errors, numbers
+from ap_ranker.cli.console import ProgressBars, console, numbers
 from ap_ranker.cli.options import argument, option
 from ap_ranker.data.faq import DEFAULT_MATCH
 
@@ -42,8 +42,8 @@ def init(
     from ap_ranker.training.untrained import write_untrained
 
     check_language(language)
-    entries = read_entries(documents, columns)
-    with errors.status("Counting words ..."):
+    with ProgressBars() as bars:
+        entries = read_entries(documents, columns, bars.update)
         texts = [entry.text(match) for entry in entries]
         source = str(documents)
         wordings = [entry.questions for entry in entries]
@@ -57,6 +57,7 @@ def init(
             options=reader.given,
             wordings=wordings,
             warn_of_cuts=True,
+            on_progress=bars.update,
         )
     console.say(
         f"Wrote {output}: ap-transformer, untrained, for {len(entries):,} texts. Search them: "
@@ -149,9 +150,10 @@ def explain(
     device: options.Device = "auto",
 ) -> None:
     """Show how much each word of a question and an answer contributes to the score."""
-    from ap_ranker.evaluation.explanation_page import write_explanation
+    with ProgressBars():
+        from ap_ranker.evaluation.explanation_page import write_explanation
 
-    model, explanation = write_explanation(checkpoint, question, answer=answer, output=output, device=device)
+        model, explanation = write_explanation(checkpoint, question, answer=answer, output=output, device=device)
     console.say(f"Wrote {output}: {model}, score {explanation.score:.3f}.")
 
 

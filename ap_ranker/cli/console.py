@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from rich import console as rich
 from rich.markup import escape
@@ -111,31 +111,47 @@ def cells(title: str, values: Iterable[float], form: str = ".3f") -> list[str]:
 
 
 class ProgressBars(AbstractContextManager["ProgressBars"]):
-    """Shows a bar on standard error for each slow step while it lasts."""
+    """Shows a bar on standard error for each slow step while it lasts, if that is a terminal.
 
-    def __init__(self) -> None:
+    The first step is what a command begins with, such as to load its libraries: it ends when `update` tells of another.
+    """
+
+    def __init__(self, first_step: str = "loading libraries") -> None:
         self._console = Console(stderr=True, quiet=console.quiet)
         self._bar: Progress | None = None
         self._step = ""  # that the bar shows
+        self._first_step = first_step
+
+    def __enter__(self) -> Self:
+        self._show(self._first_step, None)
+        return self
 
     def __exit__(self, *_: object) -> None:
-        self._end()
+        self.close()
 
     def update(self, step: str, done: int, total: int) -> None:
         """Show the number of items of a step that are done; the bar disappears when all are, or another step begins."""
         if done >= total or step != self._step:
-            self._end()
+            self.close()
         if done >= total:
             return
         if self._bar is None:
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-            self._bar = Progress(*columns, console=self._console, transient=True)
-            self._bar.add_task(step, total=total)
-            self._bar.start()
-            self._step = step
-        self._bar.update(self._bar.task_ids[0], completed=done, total=total)
+            self._show(step, total)
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=done, total=total)
 
-    def _end(self) -> None:
+    def _show(self, step: str, total: int | None) -> None:
+        if not self._console.is_terminal:
+            return  # to which rich would print an empty line for each bar
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        # What goes to standard output is not redirected: it would be printed on standard error.
+        self._bar = Progress(*columns, console=self._console, transient=True, redirect_stdout=False)
+        self._bar.add_task(step, total=total)
+        self._bar.start()
+        self._step = step
+
+    def close(self) -> None:
+        """Show no bar."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None

@@ -7,13 +7,21 @@ from typing import Any
 from rich.console import Console
 from transformers import ProgressCallback, TrainerState
 
+from ap_ranker.cli.console import ProgressBars
+
 
 class EpochLines(ProgressCallback):
-    """Shows the Trainer's progress bar, and prints one line per epoch instead of its dictionaries."""
+    """Shows the Trainer's progress bar in the place of ours, and prints one line per epoch instead of dictionaries."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, bars: ProgressBars | None = None) -> None:
         super().__init__()
         self._console = console
+        self._bars = bars
+
+    def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
+        if self._bars is not None:
+            self._bars.close()
+        super().on_train_begin(*args, **kwargs)
 
     def on_log(self, *args: Any, **kwargs: Any) -> None:
         """Print nothing: `on_evaluate` prints the epoch's line."""

@@ -44,24 +44,26 @@ def evaluate(
     json_file: options.JsonFile = None,
 ) -> None:
     """Evaluate a checkpoint and BM25 on the same questions and candidates."""
-    from ap_ranker.evaluation.evaluate import evaluate as run
-
     with ProgressBars() as progress:
+        from ap_ranker.evaluation.evaluate import evaluate as run
+
         report = run(checkpoint, data, on_progress=partial(progress.update, "reading the answers"), **vars(conditions))
     served = None
     if pipeline:
-        from ap_ranker.search.evaluate_pipeline import evaluate_pipeline
+        with ProgressBars() as progress:
+            from ap_ranker.search.evaluate_pipeline import evaluate_pipeline
 
-        served = evaluate_pipeline(
-            pipeline,
-            report.dataset,
-            checkpoint=checkpoint,
-            faq=conditions.answers,
-            columns=conditions.columns,
-            match=report.match,
-            wordings=[conditions.wordings] if conditions.wordings else [],
-            near=report.is_near,
-        )
+            served = evaluate_pipeline(
+                pipeline,
+                report.dataset,
+                checkpoint=checkpoint,
+                faq=conditions.answers,
+                columns=conditions.columns,
+                match=report.match,
+                wordings=[conditions.wordings] if conditions.wordings else [],
+                near=report.is_near,
+                on_progress=progress.update,
+            )
     _print(report, f"{report.model_name} ({checkpoint})", served=served)
     for reason, count in report.dataset.notes.items():
         console.say(f"  {count:,} {reason}")

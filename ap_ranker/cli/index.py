@@ -76,6 +76,7 @@ def index(
             on_progress=partial(progress.update, "indexing"),
             on_embedded=partial(progress.update, "embedding"),
             on_tested=partial(progress.update, "testing"),
+            on_read=progress.update,
         )
     comparison = changes.comparison
     if comparison is not None and comparison.is_worse:
@@ -123,8 +124,8 @@ def encode(
     states_dtype = parse_dtype(dtype)
     folder = find_checkpoint(checkpoint)
     match = match or Match(read_checkpoint_config(folder).training.get("match", Match.both))
-    texts = [entry.text(match) for entry in read_entries(documents, columns)]
     with ProgressBars() as progress:
+        texts = [entry.text(match) for entry in read_entries(documents, columns, progress.update)]
         written = encode_corpus(
             folder, texts, output, dtype=states_dtype, device=device, on_progress=partial(progress.update, "encoding")
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.text import Text
 
-from ap_ranker.cli.console import console, errors, minute, numbers
+from ap_ranker.cli.console import ProgressBars, console, minute, numbers
 from ap_ranker.cli.options import Columns, Database, NamedDocuments, SearchedOptions, argument, option
 from ap_ranker.cli.serve import require_server
 from ap_ranker.data.faq import read_faq, write_entries
@@ -48,14 +48,14 @@ def gaps(
 
     place = place_of(database, searched.documents)
     unanswered = find_unanswered(open_existing(place))
-    with searched.set_up(overlay=owners_changes(place)) as setup, errors.status("Grouping the questions ..."):
+    with ProgressBars() as bars, searched.set_up(overlay=owners_changes(place), on_progress=bars.update) as setup:
         search, _ = setup.load()
         entries = None
         if setup.documents:
             entries = setup.documents.entries
         remaining, faq_questions = open_questions(unanswered, entries, match=setup.match, wordings=setup.wordings)
         # The last groups are of all questions; those before, of some, are for a page that shows something at once.
-        *_, groups = GapFinder(search).find(remaining, faq_questions)
+        *_, groups = GapFinder(search, on_progress=bars.update).find(remaining, faq_questions)
     in_faq = f"{len(unanswered) - len(remaining):,} of them in the FAQ by now"
     console.say(f"{len(unanswered):,} different questions without an answer that helped, {in_faq}.")
     if not unanswered:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from rich.text import Text
 
-from ap_ranker.cli.console import console
+from ap_ranker.cli.console import ProgressBars, console
 from ap_ranker.cli.options import Columns, Language, Overwrite, argument, option
 from ap_ranker.errors import InputError
 from ap_ranker.files import check_output
@@ -33,7 +33,8 @@ def extract(
     check_output(output, ".csv")  # before the documents are read, which may take minutes
     if output.exists() and not overwrite:
         raise InputError(f"{output}: expected no file there yet, found one. Choose another --output, or --overwrite.")
-    extracted = find(documents)
+    with ProgressBars() as bars:
+        extracted = find(documents, bars.update)
     write_entries(extracted.faq, output)
     lines = [f"{count:,} {KINDS[kind]}" for kind, count in extracted.kinds.most_common()]
     if extracted.merged:
@@ -57,9 +58,10 @@ def split(
     seed: Annotated[int, option("Random seed: the same seed, the same split.")] = 1,
 ) -> None:
     """Divide pairs into train, dev and test, which share no question, for train, calibrate and evaluate."""
-    from ap_ranker.data.split import split_file  # its libraries take a second to load
+    with ProgressBars() as bars:
+        from ap_ranker.data.split import split_file  # its libraries take a second to load
 
-    parts = split_file(data, output, share=share, seed=seed, columns=columns)
+        parts = split_file(data, output, share=share, seed=seed, columns=columns, on_progress=bars.update)
     for reason, count in parts["train"].notes.items():
         console.say(f"  {count:,} {reason}")
     counts = ", ".join(f"{len(part.questions):,} {name}" for name, part in parts.items())
@@ -87,7 +89,8 @@ def synonyms(
     data = read_dataset(questions, "dev", answers=documents, columns=columns)
     data.require_shared_answers("Name questions that a FAQ answers.")
     answerable(data)
-    result = preview(data, read_words)
+    with ProgressBars() as bars:
+        result = preview(data, read_words, bars.update)
     rising = sum(after < before for _, before, after in result.moved)
     rows: list[list[str | Text]] = []
     for question, before, after in result.moved[:SHOWN]:

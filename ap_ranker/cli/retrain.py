@@ -51,8 +51,10 @@ def retrain(
     place = place_of(database, searched.documents)
     open_existing(place)
     settings = {"epochs": epochs, "effort": "quick" if quick else None}
-    with searched.set_up(overlay=owners_changes(place)) as setup, ProgressBars() as bars:
-        outcome = run(setup, settings, precision=precision, callbacks=(EpochLines(console),), on_progress=bars.update)
+    with ProgressBars() as bars, searched.set_up(overlay=owners_changes(place), on_progress=bars.update) as setup:
+        outcome = run(
+            setup, settings, precision=precision, callbacks=(EpochLines(console, bars),), on_progress=bars.update
+        )
     if not outcome.recommended:
         console.warn(f"{outcome.explained()} {served} stays as it was.", "No change")
         raise typer.Exit(NO_GAIN)

@@ -14,7 +14,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from ap_ranker.cli import options
-from ap_ranker.cli.console import cells, console, describe, numbers, write_json
+from ap_ranker.cli.console import ProgressBars, cells, console, describe, numbers, write_json
 from ap_ranker.cli.options import argument, command_line, option
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.markdown import markdown_table, spread
@@ -59,19 +59,22 @@ def tune(
     from ap_ranker.training.tune import BEST, CHECKPOINT
     from ap_ranker.training.tune import tune as run
 
-    training, development = read_training_data(data, dev, answers=answers, config=settings)
+    with ProgressBars() as bars:
+        training, development = read_training_data(data, dev, answers=answers, config=settings, on_progress=bars.update)
     describe({"Training data": training, "Dev data": development})
-    result = run(
-        training,
-        development,
-        search_space,
-        output,
-        settings,
-        trials=trials,
-        device=device,
-        about=About(command_line()),
-        on_trial=_report_trial,
-    )
+    with ProgressBars() as bars:
+        result = run(
+            training,
+            development,
+            search_space,
+            output,
+            settings,
+            trials=trials,
+            device=device,
+            about=About(command_line()),
+            on_trial=_report_trial,
+            on_progress=bars.update,
+        )
     _print_search(result)
     files = {"--dev": dev, "--answers": answers, "--config": output / BEST, "--output": output / "trained"}
     named: list[str] = []
@@ -169,7 +172,8 @@ def compare(
         raise InputError(
             f"{data}: expected a folder with a file test.*, found none. Or name the test questions with --test."
         )
-    training, development = read_training_data(data, dev, answers=answers, config=settings)
+    with ProgressBars() as bars:
+        training, development = read_training_data(data, dev, answers=answers, config=settings, on_progress=bars.update)
     judged = read_dataset(test or data, "test", answers=answers, match=settings.match)
 
     from ap_ranker.cli.epoch_lines import EpochLines
@@ -177,20 +181,22 @@ def compare(
     from ap_ranker.training.compare import compare as run
 
     describe({"Training data": training, "Dev data": development, "Test data": judged})
-    result = run(
-        contenders,
-        training,
-        development,
-        judged,
-        output,
-        settings,
-        seeds=range(1, seeds + 1),
-        peers=named_peers,
-        device=device,
-        callbacks=(EpochLines(console),),
-        about=About(command_line()),
-        on_run=_report_run,
-    )
+    with ProgressBars() as bars:
+        result = run(
+            contenders,
+            training,
+            development,
+            judged,
+            output,
+            settings,
+            seeds=range(1, seeds + 1),
+            peers=named_peers,
+            device=device,
+            callbacks=(EpochLines(console, bars),),
+            about=About(command_line()),
+            on_run=_report_run,
+            on_progress=bars.update,
+        )
     _print_comparison(result)
     if json_file:
         write_json(json_file, asdict(result))

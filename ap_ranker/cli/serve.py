@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from ap_ranker.cli.console import console, errors
+from ap_ranker.cli.console import ProgressBars, console, errors
 from ap_ranker.cli.options import Database, NamedDocuments, SearchOptions, option
 from ap_ranker.errors import InputError
 from ap_ranker.threads import wait_without_spinning
@@ -72,12 +72,13 @@ def serve(
     from ap_ranker.web.changes import owners_changes
     from ap_ranker.web.database import place_of
     from ap_ranker.web.limits import is_loopback
-    from ap_ranker.web.serve import serve as run
 
     search = search.of(folder_or_faq)
     database = place_of(server.database, search.documents)
+    bars = ProgressBars()
 
     def on_listening(port: int, place: str, owned: bool) -> None:
+        bars.close()
         address = f"http://{f'[{server.host}]' if ':' in server.host else server.host}:{port}/"
         console.say(f"Search page: {address} (Ctrl+C ends it). Its database: {place}.")
         if owned:
@@ -86,9 +87,12 @@ def serve(
             open_to = f"other machines can reach {server.host} to search and give feedback"
             errors.warn(f"{open_to}, without accounts or encryption. Put a reverse proxy with both in front of it.")
 
-    run(
-        search.set_up(score_threshold=score_threshold, overlay=owners_changes(database)),
-        **vars(server) | {"database": database},
-        status=console.status,
-        on_listening=on_listening,
-    )
+    with bars:
+        from ap_ranker.web.serve import serve as run
+
+        run(
+            search.set_up(score_threshold=score_threshold, overlay=owners_changes(database), on_progress=bars.update),
+            **vars(server) | {"database": database},
+            on_progress=bars.update,
+            on_listening=on_listening,
+        )

@@ -80,12 +80,13 @@ def train(
             run.data, run.dev, answers=run.answers, max_tokens=settings.max_tokens, columns=run.columns
         )
 
-    from ap_ranker.ranking.ranker import Ranker, resolve_device
-    from ap_ranker.training.train import train
-
     begin = None
-    if start is not None:
-        begin = Ranker.from_pretrained(start, resolve_device(run.device))
+    with ProgressBars():
+        from ap_ranker.ranking.ranker import Ranker, resolve_device
+        from ap_ranker.training.train import train
+
+        if start is not None:
+            begin = Ranker.from_pretrained(start, resolve_device(run.device))
     result = _train(
         partial(train, start=begin),
         run,
@@ -113,9 +114,16 @@ def _read(
         settings = replace(settings, options={**settings.options, **encoder})
     if process_number() == 0:
         ResumeFolder(run.output).check_output(resume=run.resume, overwrite=run.overwrite)
-    training, development = read_training_data(
-        run.data, run.dev, answers=run.answers, config=settings, feedback=feedback, columns=run.columns
-    )
+    with ProgressBars() as bars:
+        training, development = read_training_data(
+            run.data,
+            run.dev,
+            answers=run.answers,
+            config=settings,
+            feedback=feedback,
+            columns=run.columns,
+            on_progress=bars.update,
+        )
     describe({"Training data": training, "Dev data": development})
     return settings, training, development
 
@@ -146,7 +154,7 @@ def _train(
                 config=settings,
                 device=run.device,
                 resume=run.resume,
-                callbacks=(EpochLines(console),),
+                callbacks=(EpochLines(console, progress),),
                 about=about,
                 on_progress=progress.update,
             )

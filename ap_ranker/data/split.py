@@ -15,13 +15,16 @@ from ap_ranker.data.reader import Layout, find_layout, read_pairs
 from ap_ranker.data.tables import read_named_table
 from ap_ranker.errors import InputError
 from ap_ranker.files import atomic_directory, csv_text, restore
+from ap_ranker.progress import Progress, untold
 from ap_ranker.text.near_copies import near_groups
 
 DEV = "dev.jsonl"
 """The file of a checkpoint with the dev questions that training has set aside; it is not pushed to the hub."""
 
 
-def split_questions(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset]:
+def split_questions(
+    dataset: Dataset, share: float, seed: int, on_progress: Progress = untold
+) -> tuple[Dataset, Dataset]:
     """Set a share of the users' questions aside, at random by the seed: the remaining ones, and those set aside.
 
     Both keep all answers. The share is of the distinct texts of the users' answerable questions, between 0 and 1. Near
@@ -29,7 +32,7 @@ def split_questions(dataset: Dataset, share: float, seed: int) -> tuple[Dataset,
     are in neither part: they would reveal its answer. InputError if all of the users' answerable questions are near to
     each other, or there are none.
     """
-    groups = near_groups(dataset.question_texts).tolist()
+    groups = near_groups(dataset.question_texts, on_progress).tolist()
     grouped = list(zip(dataset.questions, groups, strict=True))
     group_of: dict[str, int] = {}  # of the users' answerable questions
     for question, group in grouped:
@@ -73,7 +76,13 @@ def _fill(order: Sequence[int], share: float) -> set[int]:
 
 
 def split_file(
-    path: Path, folder: Path, *, share: float = 0.15, seed: int = 1, columns: tuple[str, str] | None = None
+    path: Path,
+    folder: Path,
+    *,
+    share: float = 0.15,
+    seed: int = 1,
+    columns: tuple[str, str] | None = None,
+    on_progress: Progress = untold,
 ) -> dict[str, Dataset]:
     """Divide the questions of a FAQ, or of other pairs, into a folder of `train`, `dev` and `test`, and return these.
 
@@ -96,27 +105,29 @@ def split_file(
         raise InputError(f"{path}: expected pairs of a question and its answer to split, found {layout}.")
     dataset = read_pairs(table)
     try:
-        rest, test = split_questions(dataset, share, seed)
-        train, dev = split_questions(rest, share / (1 - share), seed)
+        rest, test = split_questions(dataset, share, seed, on_progress)
+        train, dev = split_questions(rest, share / (1 - share), seed, on_progress)
     except InputError as error:
         raise InputError(
             f"{path}: expected at least three different questions, one each for training, dev and test, found fewer "
             "(near copies count as one)."
         ) from error
-    train, dev, test = move_unanswerable(train, [dev, test], seed)
+    train, dev, test = move_unanswerable(train, [dev, test], seed, on_progress)
     parts = {"train": train, "dev": dev, "test": test}
     write_parts(parts, dataset.answers, folder)
     return parts
 
 
-def move_unanswerable(train: Dataset, parts: Sequence[Dataset], seed: int) -> list[Dataset]:
+def move_unanswerable(
+    train: Dataset, parts: Sequence[Dataset], seed: int, on_progress: Progress = untold
+) -> list[Dataset]:
     """The training questions without those that no answer is right for, and the other parts, which get them in turn.
 
     Nothing is learnt from them. Near copies stay together: one of an answerable training question stays with it.
     """
     if len(train.answerable) == len(train.questions):
         return [train, *parts]
-    groups = near_groups(train.question_texts).tolist()
+    groups = near_groups(train.question_texts, on_progress).tolist()
     answerable_groups: set[int] = set()
     for question, group in zip(train.questions, groups, strict=True):
         if question.positives:

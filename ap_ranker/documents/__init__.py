@@ -24,12 +24,17 @@ from ap_ranker.documents.passages import passages_of, split
 from ap_ranker.documents.sections import HEADING, marked_up, sections
 from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
+from ap_ranker.progress import Progress, untold
 from ap_ranker.safe_open import save_as, what_is_at
 
 logger = logging.getLogger(__name__)
 
 _DOCUMENTS = [ending for ending in FORMATS if ending not in TABLES]
 READABLE = f"a table ({', '.join(TABLES)}) or a document ({', '.join(_DOCUMENTS)})"
+
+
+READING = "reading documents"
+"""What `on_progress` is told of."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +66,14 @@ class Reading:
         return sorted(left_out, key=lambda left: left.place)
 
 
-def read_entries(path: Path, columns: tuple[str, str] | None = None) -> list[Entry]:
+def read_entries(path: Path, columns: tuple[str, str] | None = None, on_progress: Progress = untold) -> list[Entry]:
     """Read the entries to search, and log what was left out; arguments and errors as for `read_documents`."""
     if is_faq(path):
-        return read_faq(path, columns)
-    reading = read_documents(path, columns)
+        on_progress(READING, 0, 1)
+        entries = read_faq(path, columns)
+        on_progress(READING, 1, 1)
+        return entries
+    reading = read_documents(path, columns, on_progress=on_progress)
     log_reading(path, reading)
     return reading.entries
 
@@ -84,7 +92,12 @@ def is_faq(path: Path) -> bool:
     return file_format(path) in TABLES and not is_export(path)
 
 
-def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: Reading | None = None) -> Reading:
+def read_documents(
+    path: Path,
+    columns: tuple[str, str] | None = None,
+    earlier: Reading | None = None,
+    on_progress: Progress = untold,
+) -> Reading:
     """Read a document, or a folder of documents and tables with all folders in it.
 
     Documents are split at headings, then to the length that a model reads. A table with questions and answers gives
@@ -94,6 +107,7 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
         path: the file or folder.
         columns: the names of a table's columns of questions and answers; by default they are recognized.
         earlier: a reading before: files that have not changed, or cannot be read any more, keep what was read of them.
+        on_progress: called with the number of files that are read, and their total.
 
     Raises:
         InputError: nothing at all could be read, or no table has `columns`.
@@ -106,7 +120,8 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
     earlier_files = earlier.by_file if earlier else {}
     by_file: dict[str, FileReading] = {}
     with ChildProcess() as child:
-        for file in files:
+        for n_read, file in enumerate(files):
+            on_progress(READING, n_read, len(files))
             path_in_folder = file.relative_to(root).as_posix()
             name = os.fsencode(path_in_folder).decode(errors="replace")  # the system's names may be no UTF-8
             version = file_version(file)
@@ -123,6 +138,7 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
                 if not is_folder:
                     raise
                 by_file[name] = replace(_unread(before, error, file, name), version=version)
+    on_progress(READING, len(files), len(files))
     reading = Reading(by_file, skipped)
     if not reading.files:
         example = ""

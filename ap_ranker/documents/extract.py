@@ -14,6 +14,7 @@ from ap_ranker.documents.html import letters
 from ap_ranker.documents.markup_questions import DEFINITION, DETAILS, JSON_LD, MICRODATA, TABLE, MarkupQuestion
 from ap_ranker.documents.sections import HEADING
 from ap_ranker.errors import InputError
+from ap_ranker.progress import Progress, untold
 from ap_ranker.safe_open import require_file
 from ap_ranker.text.reading import question_key
 
@@ -48,18 +49,18 @@ class Extracted:
         return faq
 
 
-def extract(path: Path) -> Extracted:
+def extract(path: Path, on_progress: Progress = untold) -> Extracted:
     """Find the questions that documents ask themselves; tables stay as they are.
 
     These are headings that ask, `details`, definition lists, tables in them, and the questions of schema.org's
     `FAQPage`. A question found twice counts once if one answer contains the other, the longer one; otherwise both stay.
-    If nothing is found, or it is a table, InputError is raised.
+    If nothing is found, or it is a table, InputError is raised. `on_progress` is as for `read_documents`.
     """
     if is_faq(path):
         require_file(path)
         read_faq(path)  # what serve would refuse, too, is said here
         raise InputError(f"{path}: expected documents, found a table. To search it: ap-ranker serve {path}")
-    reading = read_documents(path)
+    reading = read_documents(path, on_progress=on_progress)
     entries: list[MarkupQuestion] = []
     places: list[str] = []
     for name, file in reading.by_file.items():

@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from ap_ranker.data.faq import Entry, gone_entries, log_left_out, read_finished, why_kept
 from ap_ranker.data.rows import LeftOut
-from ap_ranker.documents import Reading, is_faq, log_reading, read_documents
+from ap_ranker.documents import READING, Reading, is_faq, log_reading, read_documents
 from ap_ranker.documents.folder import find_files
 from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
+from ap_ranker.progress import Progress, untold
 
 
 class Version(NamedTuple):
@@ -55,7 +56,7 @@ class WatchedFolder:
             overlay = self.version.overlay
         return Version({file: file_version(file) for file in files}, overlay)
 
-    def read(self) -> list[Entry]:
+    def read(self, on_progress: Progress = untold) -> list[Entry]:
         """The entries as they are now; of a folder, only changed files are read, and what is left out is logged.
 
         `entries` stay as they are if InputError is raised: the file, all of the folder, or the overlay cannot be read.
@@ -65,11 +66,13 @@ class WatchedFolder:
         # Taken even if reading fails, so that the same error is not met again and again.
         self.version = self.look()
         if is_faq(self.path):
+            on_progress(READING, 0, 1)
             read, left_out = self._read_faq()
+            on_progress(READING, 1, 1)
             log_left_out(self.path, [left for left in left_out if left not in self.left_out])
         else:
             earlier = self._reading
-            self._reading = read_documents(self.path, self._columns, self._reading)
+            self._reading = read_documents(self.path, self._columns, self._reading, on_progress)
             logged_before = set(earlier.left_out) if earlier else ()
             log_reading(self.path, self._reading, logged_before)
             read = self._reading.entries

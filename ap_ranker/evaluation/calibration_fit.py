@@ -27,6 +27,7 @@ from ap_ranker.evaluation.first_answers import (
     reliability,
     top_answers,
 )
+from ap_ranker.evaluation.scoring import ignored
 from ap_ranker.ranking import rule
 from ap_ranker.ranking.cache import CACHE_BYTES, EncodingCache
 from ap_ranker.ranking.priors import floor_of
@@ -60,7 +61,9 @@ LOST = 0.02
 """Share of the answerable dev questions that may lie below the floor."""
 
 
-def rankings_by_kind(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
+def rankings_by_kind(
+    ranker: Ranker, dataset: Dataset, on_progress: Callable[[int, int], None] = ignored
+) -> dict[str, Rankings]:
     """`model` and, if BM25 has a weight, `fused` -> all questions, with the candidates that a search has."""
     retriever = ranker if ranker.has_vectors and not _has_pools(dataset) else None
     # What is encoded to fetch candidates is not encoded again to score them.
@@ -69,7 +72,7 @@ def rankings_by_kind(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
     evaluation_set = EvaluationSet(dataset, unanswerable=True, language=ranker.bm25_language, retriever=retriever)
     reader = Ranker(ranker.model, ranker.tokenizer, ranker.device, ranker.config, cache=cache)
     signals_of_questions: list[Signals] = []
-    of_set = evaluation_set.signals(evaluation_set.scores(reader))
+    of_set = evaluation_set.signals(evaluation_set.scores(reader, on_progress))
     for signals, right, rows in zip(of_set, evaluation_set.right, evaluation_set.pools, strict=True):
         background_of = entry_background(reader, dataset, rows)
         signals_of_questions.append(replace(_fair(signals, right), background_of=background_of))

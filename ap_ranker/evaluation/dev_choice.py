@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from ap_ranker.evaluation.evaluation_set import ALONE, RANK_ALL, EvaluationSet
 from ap_ranker.evaluation.metrics import means
 from ap_ranker.evaluation.scoring import CandidateScores, chosen_of
 from ap_ranker.evaluation.weight_fit import PRIORS, fit_weight
+from ap_ranker.progress import Progress, untold
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Signals, Weights
 from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
@@ -153,7 +154,9 @@ def _best(epochs: Sequence[Epoch], rows: Rows | None = None) -> Epoch:
     return max(epochs, key=lambda epoch: epoch.mrr(rows))  # the first of equal ones
 
 
-def rank_for_left_out_wordings(ranker: Ranker, data: Dataset, without: Collection[str] = ()) -> Judged:
+def rank_for_left_out_wordings(
+    ranker: Ranker, data: Dataset, without: Collection[str] = (), on_progress: Progress = untold
+) -> Judged:
     """What ranks all answers for each of the data's own wordings (`leave_one_out`), and which are right.
 
     Those of some texts, which are asked anyway, are left out.
@@ -163,4 +166,6 @@ def rank_for_left_out_wordings(ranker: Ranker, data: Dataset, without: Collectio
     if not questions:
         return NOTHING
     own = EvaluationSet(replace(asked, questions=questions))
-    return own.informative(own.with_wordings(ranker, own.timed_scores(ranker)))
+    return own.informative(
+        own.with_wordings(ranker, own.timed_scores(ranker, partial(on_progress, "asking known wordings")))
+    )

@@ -9,6 +9,7 @@ import numpy as np
 
 from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.evaluation.metrics import Levels
+from ap_ranker.progress import Progress, untold
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.text.synonyms import Synonyms
 
@@ -27,13 +28,15 @@ class SynonymPreview:
     moved: list[tuple[str, float, float]]
 
 
-def preview(data: Dataset, synonyms: Synonyms) -> SynonymPreview:
+def preview(data: Dataset, synonyms: Synonyms, on_progress: Progress = untold) -> SynonymPreview:
     """Search the questions of a data set without and with synonyms, among all of its answers."""
     index = BM25(data.answer_texts, language=synonyms.language)
     moved: list[tuple[float, tuple[str, float, float]]] = []  # how far it moves, and what is told of it
     reciprocal: list[list[float]] = []
     concerned = 0
-    for question in data.answerable:
+    questions = data.answerable
+    for n_searched, question in enumerate(questions):
+        on_progress("searching", n_searched, len(questions))
         forms = synonyms.searched(question.text)
         concerned += len(forms) > 1
         levels_before = levels_of(index.best_scores(forms[:1]), question)
@@ -44,6 +47,7 @@ def preview(data: Dataset, synonyms: Synonyms) -> SynonymPreview:
         if before != after:
             distance = abs(reciprocal[-1][1] - reciprocal[-1][0])
             moved.append((distance, (question.text, before, after)))
+    on_progress("searching", len(questions), len(questions))
     pairs = np.array(reciprocal).reshape(-1, 2)
     mrr, new_mrr = pairs.mean(axis=0).tolist()
     moved.sort(key=lambda pair: -pair[0])

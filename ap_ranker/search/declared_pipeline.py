@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from haystack import Document, Pipeline, tracing
 
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.errors import InputError
+from ap_ranker.progress import Progress, untold
 from ap_ranker.ranking.bm25 import BM25_SCORE
 from ap_ranker.ranking.cache import CacheInfo
 from ap_ranker.ranking.checkpoint import find_checkpoint, read_checkpoint_config
@@ -39,7 +41,11 @@ from haystack_integrations.common.ap_ranker.entries import to_document
 from haystack_integrations.common.ap_ranker.query_data import query_key, with_query_data
 from haystack_integrations.components.embedders.ap_ranker import APTextEmbedder
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
-from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch, ElasticsearchFAQRetriever
+from haystack_integrations.components.retrievers.ap_ranker import (
+    AnswerSearch,
+    ElasticsearchFAQRetriever,
+    HybridRetriever,
+)
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 Limits = Mapping[str, float | None]  # `precision` or `score_threshold` of the ranker; `None` leaves it to the pipeline
@@ -200,14 +206,18 @@ class DeclaredPipeline:
         self.run(QUESTION, limits)
         self.encode(documents, limits)
 
-    def prepare(self) -> None:
-        """Load the model, open or build the index, and embed what has no embedding; InputError if a component fails."""
+    def prepare(self, on_progress: Progress = untold) -> None:
+        """Load the model, open or build the index, and embed what has no embedding; InputError if a component fails.
+
+        `on_progress` gets the step in words, how many answers are embedded, and their number.
+        """
         try:
             for store in find_stores(self.pipeline):
                 guard(store)
             ranker = self.ranker()
             if ranker is not None:
                 ranker.warm_up()  # first: its cache keeps what a retriever encodes
+            self.embed_documents(partial(on_progress, "encoding the answers"))
             self.pipeline.warm_up()
             if ranker is not None:  # of an `AnswerSearch`, this has been done
                 self._compare_faq(ranker)
@@ -217,6 +227,12 @@ class DeclaredPipeline:
             raise InputError(
                 f"{self.path}: expected components to warm up, found {type(error).__name__}: {safe_line(error)}"
             ) from error
+
+    def embed_documents(self, on_progress: Callable[[int, int], None]) -> None:
+        """Embed what a retriever finds by meaning, and has not embedded yet; called with the number done and in all."""
+        for part in components_of(self.pipeline):
+            if isinstance(part, HybridRetriever):
+                part.embed_documents(on_progress)
 
     def encode(
         self,

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from torch import Tensor
@@ -14,6 +15,7 @@ from ap_ranker.data.dataset import Dataset, leave_one_out
 from ap_ranker.data.faq import Entry, have_questions
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
+from ap_ranker.progress import Progress, untold
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, is_checkpoint, read_checkpoint_config
 from ap_ranker.ranking.language_advice import MULTILINGUAL, init_command
@@ -63,13 +65,14 @@ class Finding:
     advice: str = ""
 
 
-def diagnose(setup: SearchSetup) -> list[Finding]:
+def diagnose(setup: SearchSetup, on_progress: Progress = untold) -> list[Finding]:
     """Examine a search with its documents and its checkpoint as it is served; what helps most comes first.
 
     The order of what to do: texts that contradict each other, as no search can mend them; a language that the encoder
     has not read; a checkpoint of another FAQ; training, once there are enough questions; missing wordings; answers
     that are cut; calibration. InputError if the search has no documents to read, or a pipeline of its own, whose
-    checkpoint is unknown here.
+    checkpoint is unknown here. `on_progress` gets the step in words, how many matters or answers are done, and their
+    number.
     """
     if setup.documents is None or setup.checkpoint is None:
         raise InputError("Expected a FAQ or documents with a checkpoint to examine, found a pipeline or a store.")
@@ -82,18 +85,23 @@ def diagnose(setup: SearchSetup) -> list[Finding]:
     if setup.untrained is not None:
         ranker.source = str(CHECKPOINT)  # for messages: an untrained one is in a folder of this run
     train = f"ap-ranker train {source} --output {CHECKPOINT}"
-    findings = [
-        *_texts(entries),
-        *_checkpoint(ranker, data, train),
-        *_training(ranker, data, train),
-        *_wordings(entries, data),
-        *_cut(ranker, data),
-        *_calibration(ranker),
-        *_same_in_other_words(ranker, entries),
-    ]
+    examinations = (
+        partial(_texts, entries),
+        partial(_checkpoint, ranker, data, train),
+        partial(_training, ranker, data, train),
+        partial(_wordings, entries, data),
+        partial(_cut, ranker, data),
+        partial(_calibration, ranker),
+        partial(_same_in_other_words, ranker, entries),
+    )
+    findings: list[Finding] = []
+    for done, examine in enumerate(examinations):
+        on_progress("examining", done, len(examinations))
+        findings += examine()
+    on_progress("examining", len(examinations), len(examinations))
     # Those with advice first; among them, the order above is that of importance.
     findings.sort(key=lambda finding: not finding.advice)
-    return [*findings, *_measured(ranker, data)]
+    return [*findings, *_measured(ranker, data, on_progress)]
 
 
 def _texts(entries: Sequence[Entry]) -> Iterator[Finding]:
@@ -298,14 +306,15 @@ def _calibration(ranker: Ranker) -> Iterator[Finding]:
         yield Finding(rests, f"Calibrate on questions of users: ap-ranker calibrate {ranker.source} QUESTIONS.csv")
 
 
-def _measured(ranker: Ranker, data: Dataset) -> Iterator[Finding]:
+def _measured(ranker: Ranker, data: Dataset, on_progress: Progress) -> Iterator[Finding]:
     """How the search ranks known wordings, each asked as if nobody had known it; nothing if there are none."""
     if len(data.answers) > LARGEST:
         return
     left_one_out = leave_one_out(data)
     if not left_one_out.questions:
         return
-    report = EvaluationSet(left_one_out, language=ranker.bm25_language).report(ranker)
+    evaluation_set = EvaluationSet(left_one_out, language=ranker.bm25_language)
+    report = evaluation_set.report(ranker, partial(on_progress, "asking known wordings"))
     measures = report.fusion or report.model
     words = report.bm25
     count = len(left_one_out.questions)

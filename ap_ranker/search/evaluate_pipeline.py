@@ -17,6 +17,7 @@ from ap_ranker.documents import read_entries
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.metrics import means, measure_each
 from ap_ranker.evaluation.question_kinds import AS_ASKED, COPIES, NEW
+from ap_ranker.progress import Progress, untold
 from ap_ranker.ranking.wordings import is_exact_match
 from ap_ranker.search.declared_pipeline import NO_THRESHOLD, DeclaredPipeline
 from ap_ranker.search.load_pipeline import report_store_errors
@@ -57,6 +58,7 @@ def evaluate_pipeline(
     match: Match,
     wordings: Sequence[Path] = (),
     near: np.ndarray | None = None,
+    on_progress: Progress = untold,
 ) -> PipelineReport:
     """Put the answerable questions of a data set to the pipeline of a YAML file.
 
@@ -66,6 +68,7 @@ def evaluate_pipeline(
     `near` (Q,) are the questions that are not new; neither are those that the pipeline knows word for word. The other
     arguments are those of `set_up`, and `checkpoint` the one that the pipeline's ranker has to have. InputError if the
     pipeline cannot be run, ranks with another, or has none of the answers; or if candidates were judged one by one.
+    `on_progress` gets the step in words, how many answers are read or questions asked, and their number.
     """
     questions = answerable(dataset)
     dataset.require_shared_answers("Leave out --pipeline.")
@@ -83,10 +86,11 @@ def evaluate_pipeline(
     rankings: list[tuple[np.ndarray, np.ndarray, int]] = []
     is_known: list[bool] = []
     with report_store_errors(path, search.place):
-        entries = None if faq is None else read_entries(faq, columns)
+        entries = None if faq is None else read_entries(faq, columns, on_progress)
         search.fill(entries, match)
-        search.prepare()
-        for question in questions:
+        search.prepare(on_progress)
+        for n_asked, question in enumerate(questions):
+            on_progress("asking the pipeline", n_asked, len(questions))
             if ranker is None:  # what a foreign ranker returns
                 documents = search.run(question.text)
                 exact = is_exact_match(question.text, [wordings_in_meta(document) for document in documents])
@@ -96,6 +100,7 @@ def evaluate_pipeline(
             hits = answers.right(documents, question)
             rankings.append((-_levels(documents, exact), hits, len(question.positives)))
             is_known.append(any(exact))
+    on_progress("asking the pipeline", len(questions), len(questions))
     if not answers.found_any:
         raise InputError(
             f"{path}: expected documents among the answers of {dataset.name}, found none. Name the FAQ with --answers."

@@ -20,6 +20,7 @@ from ap_ranker.data.tables import read_table
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.models.spec import Recipe
+from ap_ranker.progress import Progress, untold
 from ap_ranker.ranking.checkpoint import TRAINED_QUESTIONS, find_checkpoint, is_checkpoint, read_checkpoint_config
 from ap_ranker.ranking.earlier_checkpoints import alone, exchange
 from ap_ranker.ranking.fingerprint import checkpoint_version
@@ -44,7 +45,12 @@ MOST_DEV = 0.3
 
 
 def retrain(
-    setup: SearchSetup, changed: Mapping[str, Any], *, precision: float | None = None, **training: Any
+    setup: SearchSetup,
+    changed: Mapping[str, Any],
+    *,
+    precision: float | None = None,
+    on_progress: Progress = untold,
+    **training: Any,
 ) -> Verdict:
     """Train with the served checkpoint's settings but for those `changed`, compare, and switch if that is recommended.
 
@@ -74,14 +80,20 @@ def retrain(
             _check_same_faq(replaced, questions)
         held, rest = _set_aside(questions, ranker)
         share = max(settings.dev_share, min(MOST_DEV, CHOOSING / len(rest.questions)))
-        learnt, choosing = split_questions(rest, share, settings.seed)
+        learnt, choosing = split_questions(rest, share, settings.seed, on_progress)
         dev = replace(held, questions=[*held.questions, *choosing.questions])
         new = work / "checkpoint"
-        verdict = train(learnt, dev, new, settings, before=ranker, **training).verdict
+        verdict = train(learnt, dev, new, settings, before=ranker, on_progress=on_progress, **training).verdict
         assert verdict is not None, "the candidates of a FAQ are shared"
         if verdict.recommended:
             needed = _promised(ranker) if precision is None else {precision}
-            calibrate(new, with_wordings(dev, learnt), precisions=sorted(needed) or None, device=device)
+            calibrate(
+                new,
+                with_wordings(dev, learnt),
+                precisions=sorted(needed) or None,
+                device=device,
+                on_progress=on_progress,
+            )
             if checkpoint_version(folder) != before:
                 raise InputError(f"{folder}: expected what was there before the training, found another. Try again.")
             exchange(folder, new, current)

@@ -18,6 +18,7 @@ from ap_ranker.data.wordings import WordingFiles, log_wordings_of_no_entry, word
 from ap_ranker.documents.watched_folder import Overlay, WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.files import restore
+from ap_ranker.progress import Progress, untold
 from ap_ranker.ranking.checkpoint import find_checkpoint, is_checkpoint, read_checkpoint_config
 from ap_ranker.ranking.fingerprint import checkpoint_version
 from ap_ranker.ranking.loaded_checkpoints import flush_encodings
@@ -59,8 +60,7 @@ class SearchSetup:
     language: str | None = None  # of BM25's stemmer in an untrained search
     untrained: Path | None = None
 
-    @property
-    def current(self) -> str | None:
+    def current(self, on_progress: Progress = untold) -> str | None:
         """The checkpoint as it is now; one that is chosen may have been trained since."""
         if self.untrained is None:
             return self.checkpoint
@@ -68,7 +68,7 @@ class SearchSetup:
         if choice.folder is not None:
             return str(choice.folder)
         if not is_checkpoint(self.untrained):
-            self._write_untrained(self.untrained)
+            self._write_untrained(self.untrained, on_progress)
         return str(self.untrained)
 
     def log_choice(self) -> None:
@@ -79,7 +79,7 @@ class SearchSetup:
         level = logging.WARNING if choice.folder is None else logging.INFO
         logger.log(level, "%s", choice.why)
 
-    def _write_untrained(self, folder: Path) -> None:
+    def _write_untrained(self, folder: Path, on_progress: Progress) -> None:
         from ap_ranker.training.untrained import write_untrained  # most searches have a trained checkpoint
 
         assert self.documents is not None
@@ -90,6 +90,7 @@ class SearchSetup:
             self.language,
             stored=have_questions(self.documents.entries),
             wordings=[answer.wordings for answer in answers],
+            on_progress=on_progress,
         )
 
     def faq(self) -> Dataset:
@@ -122,7 +123,7 @@ class SearchSetup:
     def load(self) -> tuple[DeclaredPipeline, list[Document]]:
         """The pipeline with filled stores, and the documents written into them; InputError if that fails."""
         keep_encodings(self.keep)
-        search = DeclaredPipeline.load(self.pipeline, self.current)
+        search = DeclaredPipeline.load(self.pipeline, self.current())
         search.version = self.look(search)  # before they are read, so that a change meanwhile is seen later
         search.add_wordings(self.wordings)
         if self.synonyms is not None:
@@ -155,6 +156,7 @@ def set_up(
     limits: Limits = NO_LIMITS,
     overlay: Overlay | None = None,
     keep: bool = False,
+    on_progress: Progress = untold,
 ) -> Iterator[SearchSetup]:
     """Set up a search; within the block, its files are there.
 
@@ -168,7 +170,8 @@ def set_up(
     encoder as it was pretrained. A notice says which, and why. BM25's stemmer is that of its language.
 
     `wordings` are files of questions that are known to ask for an entry, `synonyms` is one for BM25, and `keep` keeps
-    encoded answers for the next run, in the user's cache folder.
+    encoded answers for the next run, in the user's cache folder. `on_progress` gets the step in words, how many files
+    or texts are read, and their number.
     """
     if pipeline is not None and (model is not None or language is not None):
         option = "--model" if model is not None else "--language"
@@ -182,7 +185,7 @@ def set_up(
     if documents is not None:
         watched = WatchedFolder(documents, columns, overlay)
     if watched is not None:
-        watched.read()
+        watched.read(on_progress)
         log_wordings_of_no_entry(wordings, watched.entries, match)
     setup = SearchSetup(
         pipeline or BY_WORDS, watched, match=match, wordings=wordings, limits=limits, synonyms=synonyms, keep=keep
@@ -195,12 +198,14 @@ def set_up(
             if model is None:
                 folder = Path(stack.enter_context(TemporaryDirectory(prefix="ap-ranker-")))
                 setup = replace(setup, untrained=folder / "untrained", language=language)
-                model = setup.current
+                model = setup.current(on_progress)
                 setup.log_choice()
             else:
                 _warn_of_verdict(model)
             assert model is not None
+            on_progress("loading the checkpoint", 0, 1)
             ranker = Ranker.from_pretrained(model)  # kept until the pipeline shares it
+            on_progress("loading the checkpoint", 1, 1)
             check_same_language(ranker, language)
             named = BY_MEANING if ranker.has_vectors else BY_WORDS
             setup = replace(setup, pipeline=named, checkpoint=ranker.source)
@@ -214,12 +219,15 @@ def _warn_of_verdict(model: str) -> None:
         logger.warning("%s is searched with as you name it. It is not recommended: %s.", model, reason(config))
 
 
-def search_faq(questions: Sequence[str], setup: SearchSetup, top_k: int | None = None) -> list[dict[str, Any]]:
+def search_faq(
+    questions: Sequence[str], setup: SearchSetup, top_k: int | None = None, on_progress: Progress = untold
+) -> list[dict[str, Any]]:
     """Put questions to a search; without `top_k`, with as many answers as its pipeline says.
 
     For each question, there is `question`, the fields of a `Decision`, and `answers`, or maybes, with `score`,
     `question` (`None` if not stored), `answer`; if a known wording found it, `matched_wording`; if it is known,
     `source` with the fields of `Source`. `parts` are the same of each question in a text that asks several.
+    `on_progress` is as for `set_up`.
     """
     search, _ = setup.load()
     results = []
@@ -228,7 +236,7 @@ def search_faq(questions: Sequence[str], setup: SearchSetup, top_k: int | None =
         return SearchedQuestion(question, *search.answer(question, setup.limits, top_k))
 
     with report_store_errors(search.path, search.place):
-        search.prepare()
+        search.prepare(on_progress)
         logger.info("%s", search.describe_decisions(setup.limits))
         for question in questions:
             whole = ask(question)

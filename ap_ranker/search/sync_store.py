@@ -16,6 +16,7 @@ from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.documents import read_entries
 from ap_ranker.documents.watched_folder import Overlay
 from ap_ranker.errors import InputError
+from ap_ranker.progress import Progress, untold
 from ap_ranker.ranking.wordings import EMBEDDED_BY
 from ap_ranker.search.default_pipelines import find_pipeline
 from ap_ranker.search.elasticsearch.build_index import KEYS, build_index, go_back
@@ -57,6 +58,7 @@ def index_faq(
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     on_embedded: Callable[[int, int], None] = lambda done, total: None,
     on_tested: Callable[[int, int], None] = lambda done, total: None,
+    on_read: Progress = untold,
 ) -> IndexChanges:
     """Synchronize the document store of a pipeline's file with a FAQ or documents: add, change and remove entries.
 
@@ -77,11 +79,12 @@ def index_faq(
     :param on_progress: Called with the number of entries in the store and their total.
     :param on_embedded: Called by a `HybridRetriever` with the number of embedded entries and their total.
     :param on_tested: Called with the number of questions asked and their total.
+    :param on_read: Called with what is read, the number of files that are, and their total.
     :returns: How many entries were added, changed, removed and left as they are.
     :raises InputError: A file cannot be read, the pipeline has no persistent store, its store does not have what an
         option is for, or the store or its server fails.
     """
-    entries = read_entries(Path(faq), columns)
+    entries = read_entries(Path(faq), columns, on_read)
     if overlay is not None:
         entries = overlay.lay(entries)
     documents = [to_document(entry, match) for entry in entries]

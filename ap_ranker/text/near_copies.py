@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ap_ranker.progress import Progress, untold
 from ap_ranker.text.languages import LONGEST_KEPT
 from ap_ranker.text.question_words import Words, is_character, is_fixed, question_words, size
 from ap_ranker.text.reading import near_key
@@ -49,6 +50,9 @@ MOST_FOR_TWO = 30
 FEWEST_NEIGHBOURS = 3
 """Words of a ring in which each has two different neighbours."""
 
+TOLD = 1_000
+"""Number of texts, a part of a second, after which progress is told."""
+
 _MASK = 2**64 - 1
 _MULTIPLIER = 0x9E3779B97F4A7C15
 _ANY_WORD = 0x5851F42D4C957F2D
@@ -56,9 +60,9 @@ _ANY_WORD = 0x5851F42D4C957F2D
 Hashes = NDArray[np.unsignedinteger[Any]]
 
 
-def near_groups(texts: Sequence[str]) -> NDArray[np.int64]:
+def near_groups(texts: Sequence[str], on_progress: Progress = untold) -> NDArray[np.int64]:
     """(N,) the group of each of N texts: near copies, and near copies of these, have one number."""
-    table = _FormTable.of(texts)
+    table = _FormTable.of(_counted(texts, on_progress))
     groups = _Groups(len(texts))
     forms, owners = table.first_owners()
     for rows, hashes in ((table.own_rows, table.own), (table.variant_rows, table.variants)):
@@ -72,6 +76,15 @@ def near_groups(texts: Sequence[str]) -> NDArray[np.int64]:
     for row, copy in zip(rows[:-1][is_same].tolist(), rows[1:][is_same].tolist(), strict=True):
         groups.join(row, copy)
     return np.array([groups.number(row) for row in range(len(texts))], dtype=np.int64)
+
+
+def _counted(texts: Sequence[str], on_progress: Progress) -> Iterator[str]:
+    """The texts; while they are read, `on_progress` gets how many have been."""
+    for row, text in enumerate(texts):
+        if row % TOLD == 0:
+            on_progress("looking for near copies", row, len(texts))
+        yield text
+    on_progress("looking for near copies", len(texts), len(texts))
 
 
 def near_earlier(texts: Sequence[str]) -> dict[int, int]:

@@ -37,6 +37,7 @@ from ap_ranker.evaluation.calibration_fit import (
 from ap_ranker.evaluation.evaluate import trained_match
 from ap_ranker.evaluation.evaluation_set import easy_warnings
 from ap_ranker.files import restore, write_text_atomically
+from ap_ranker.progress import Progress, untold
 from ap_ranker.ranking.checkpoint import CARD, CheckpointConfig, read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.decision import PRECISION
 from ap_ranker.ranking.faq_sketch import FAQSketch
@@ -108,6 +109,7 @@ def calibrate(
     wordings: str | Path | None = None,
     device: str | None = None,
     columns: tuple[str, str] | None = None,
+    on_progress: Progress = untold,
 ) -> CalibrationReport:
     """Fit the probability that an answer is right, and thresholds below which no answer is returned.
 
@@ -127,7 +129,8 @@ def calibrate(
     Some questions should be unanswerable; if none is, right answers are hidden, so that a `share` of them (.1) is.
     `precisions` are target shares of right answers among those returned, by default `PRECISIONS`; others lie between
     these (`Calibration.threshold`). `answers` (the FAQ of the training), `wordings` (`train.*` of a folder), `device`
-    and `columns` are as for `evaluate`.
+    and `columns` are as for `evaluate`. `on_progress` gets the step in words, how many answers are read, and their
+    number.
 
     Raises:
         InputError: no such checkpoint on this machine, unusable data, no question, a number out of range.
@@ -170,7 +173,7 @@ def calibrate(
         warnings.append(_left_out(is_usable))
     if is_usable.any():
         data["dev"] = replace(data["dev"], questions=[*compress(data["dev"].questions, is_usable)])
-    ranked = {split: _Ranked.of(dataset, ranker, share) for split, dataset in data.items()}
+    ranked = {split: _Ranked.of(dataset, ranker, share, on_progress) for split, dataset in data.items()}
     targets = sorted(set(precisions or PRECISIONS))
     if is_usable.any() or not prior.keys() >= ranked["dev"].rankings.keys():
         fitted = _Fitted.to(ranked["dev"], targets, prior, basis)
@@ -239,11 +242,13 @@ class _Ranked:
     hidden: float | None
 
     @classmethod
-    def of(cls, dataset: Dataset, ranker: Ranker, share: float | None) -> _Ranked:
+    def of(cls, dataset: Dataset, ranker: Ranker, share: float | None, on_progress: Progress) -> _Ranked:
         """Rank all candidates of each question, and of the questions about other matters."""
         hidden = None if _has_unanswerable(dataset) else share or HIDDEN
         count = len(dataset.questions)
-        everything = rankings_by_kind(ranker, with_random_questions(dataset))
+        everything = rankings_by_kind(
+            ranker, with_random_questions(dataset), partial(on_progress, "reading the answers")
+        )
         asked: dict[str, Rankings] = {}
         floors: dict[str, float | None] = {}
         for kind, with_random in everything.items():

@@ -6,11 +6,13 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.wordings import with_wordings
@@ -22,6 +24,7 @@ from ap_ranker.evaluation.question_kinds import AS_ASKED
 from ap_ranker.evaluation.significance import holm, randomisation_test
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
 from ap_ranker.models.registry import MODELS, complete_options, count_parameters, model_spec
+from ap_ranker.progress import Progress, untold
 from ap_ranker.ranking.bm25 import bm25_name
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker, resolve_device
@@ -146,14 +149,16 @@ def compare(
     peers: Sequence[str] = (),
     device: str | None = None,
     on_run: Callable[[str, int, EvaluationReport], None] = lambda *_: None,
+    on_progress: Progress = untold,
     **others: Any,
 ) -> Comparison:
     """Train each contender with each seed on `data`, `dev` choosing the epochs, and rank the `test` questions.
 
     All runs have the settings of `config`, but for the model, its options and the seed. Checkpoints of an earlier
     comparison in `output` are reused, if their settings are the same. Peers start from the pretrained encoder of the
-    first contender that has one, or else from the default encoder; ready ones (KIND:NAME) rank as they are. All
-    `others` are arguments of `train`.
+    first contender that has one, or else from the default encoder; ready ones (KIND:NAME) rank as they are.
+    `on_progress` gets the run and its step in words, how much of it is done, and of how much. All `others` are
+    arguments of `train`.
     """
     check_peers(peers)
     evaluation_set = EvaluationSet(with_wordings(test, data), language=config.language)
@@ -165,27 +170,26 @@ def compare(
         runs[label].append(_Run(report, training_seconds, parameters))
         on_run(label, seed, report)
 
-    for contender, seed in product(contenders, seeds):
+    n_runs = len(contenders) * len(seeds)
+    for number, (contender, seed) in enumerate(product(contenders, seeds), start=1):
+        told = partial(_tell_of_run, on_progress, f"run {number} of {n_runs}")
         settings = replace(config, model=contender.model, options=contender.options, seed=seed)
         if MODELS[contender.model].pretrained:
             settings = replace(settings, embeddings=None)
         folder = run_folder(output, contender.label, seed)
-        ranker = train_or_load(data, dev, folder, settings, device=device, **others)
+        ranker = train_or_load(data, dev, folder, settings, device=device, on_progress=told, **others)
         assert ranker.config is not None
         training_seconds = ranker.config.training["seconds"]
         for label, row in _rows_of(contender, ranker).items():
-            report = evaluation_set.report(row)
+            report = evaluation_set.report(row, partial(told, "scoring the test questions"))
             add(label, seed, report, training_seconds=training_seconds, parameters=count_parameters(row.model))
     encoder = _encoder_of_peers(contenders)
     place = resolve_device(device)
-    for name, seed in product(peers, seeds):
-        if is_ready_peer(name):
-            peer = ready_peer(name, place)
-            training_seconds = 0.0
-        else:
-            folder = run_folder(output, name, seed)
-            start = find_encoder(encoder)
-            peer, training_seconds = train_or_load_peer(name, start, data, folder, seed=seed, device=place)
+    of_peers = list(product(peers, seeds))
+    for done, (name, seed) in enumerate(of_peers):
+        on_progress("training peers", done, len(of_peers))
+        peer, training_seconds = _peer(name, encoder, data, run_folder(output, name, seed), seed=seed, device=place)
+        on_progress("training peers", len(of_peers), len(of_peers))  # what is told of it now is no bar
         n_parameters = sum(weights.numel() for weights in peer.model.parameters())
         for label, report in _reports_of(name, peer, evaluation_set).items():
             add(label, seed, report, training_seconds=training_seconds, parameters=n_parameters)
@@ -234,6 +238,19 @@ def compare(
         n_of_kind=n_of_kind,
         bm25_kinds=bm25_kinds,
     )
+
+
+def _peer(
+    name: str, encoder: str, data: Dataset, folder: Path, *, seed: int, device: torch.device
+) -> tuple[Peer, float]:
+    """A peer, ready or fine-tuned from an encoder, and the seconds of its training."""
+    if is_ready_peer(name):
+        return ready_peer(name, device), 0.0
+    return train_or_load_peer(name, find_encoder(encoder), data, folder, seed=seed, device=device)
+
+
+def _tell_of_run(on_progress: Progress, run: str, step: str, done: int, total: int) -> None:
+    on_progress(f"{run}: {step}", done, total)
 
 
 def _mean(values: Sequence[float]) -> float:

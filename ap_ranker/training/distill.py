@@ -10,12 +10,12 @@ from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import build_model, model_spec
 from ap_ranker.models.spec import Inputs
+from ap_ranker.progress import Progress, untold
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.training.augment import augmented_questions, find_neighbours
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.find_vectors import PretrainedVectors, find_vectors, vectors_of_teacher
 from ap_ranker.training.peers import BiEncoder, Peer, is_ready_peer, ready_peer
-from ap_ranker.training.progress import Progress, untold
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.train import TrainingResult, train
 

@@ -26,12 +26,12 @@ from ap_ranker.models.pretrained import DEFAULT_ENCODER, MOST_TOKENS, WEIGHTS, e
 from ap_ranker.models.sentence_modules import modules_of, read_json
 from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.models.weights import check_finite, load_weights
+from ap_ranker.progress import Progress, untold
 from ap_ranker.ranking.checkpoint import TOKENIZER, is_checkpoint
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import UNKNOWN, AnyTokenizer, SubwordTokenizer, TokenBatch, split_words
 from ap_ranker.text.word_vectors import WordVectors, read_vectors
 from ap_ranker.training.computed_once import computed_once
-from ap_ranker.training.progress import Progress, untold
 
 MAX_SIZE = 300
 """Maximum number of dimensions: the later principal components of single words are mostly noise."""

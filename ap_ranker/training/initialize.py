@@ -19,6 +19,7 @@ from ap_ranker.models.registry import build_model, model_spec
 from ap_ranker.models.spec import Inputs
 from ap_ranker.models.transformer_encoder import AT_ONCE
 from ap_ranker.models.weights import difference
+from ap_ranker.progress import Progress, untold
 from ap_ranker.ranking.checkpoint import CheckpointConfig, round_as_stored
 from ap_ranker.ranking.language_advice import MULTILINGUAL, init_command
 from ap_ranker.ranking.ranker import Ranker
@@ -27,7 +28,6 @@ from ap_ranker.text.tokenizer import UNKNOWN, AnyTokenizer, TokenBatch, WordToke
 from ap_ranker.text.word_vectors import WordVectors
 from ap_ranker.training.config import EMBEDDING_SIZE, TrainingConfig
 from ap_ranker.training.find_vectors import PretrainedVectors
-from ap_ranker.training.progress import Progress, untold
 
 logger = logging.getLogger(__name__)
 

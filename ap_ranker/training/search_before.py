@@ -29,6 +29,7 @@ from ap_ranker.evaluation.dev_choice import DevChoice, Epoch
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.models.registry import model_spec
+from ap_ranker.progress import quiet
 from ap_ranker.ranking.decision import Decider
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import FUSED, MODEL, Calibration, Signals, Weights
@@ -36,7 +37,6 @@ from ap_ranker.ranking.verdict import Verdict
 from ap_ranker.text.near_copies import near_any, near_groups
 from ap_ranker.training.calibrate import PRECISIONS
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.progress import quiet
 from ap_ranker.training.recommendation import Served, verdict
 from ap_ranker.training.untrained import untrained_ranker
 

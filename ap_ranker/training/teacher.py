@@ -15,13 +15,13 @@ from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import score_candidates, score_wordings
+from ap_ranker.progress import Progress, untold
 from ap_ranker.ranking.bm25 import best_rows
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import SOFTNESS, ranked_scores
 from ap_ranker.training.computed_once import computed_once
 from ap_ranker.training.peers import CrossEncoder, Peer, fingerprint
-from ap_ranker.training.progress import Progress, untold
 
 CACHE_BYTES = 2 * 10**9
 """The memory for the answers' states, which all questions share: 25,000 answers of a transformer take a tenth of it."""

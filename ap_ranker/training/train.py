@@ -33,6 +33,7 @@ from ap_ranker.models.pretrained import encoder_hash, find_encoder
 from ap_ranker.models.registry import model_spec
 from ap_ranker.models.spec import Inputs, Recipe
 from ap_ranker.processes import process_number
+from ap_ranker.progress import Progress, quiet, untold
 from ap_ranker.ranking.cache import CACHE_BYTES, EncodingCache
 from ap_ranker.ranking.checkpoint import (
     DEV_QUESTIONS,
@@ -62,7 +63,6 @@ from ap_ranker.training.find_vectors import PretrainedVectors, find_vectors
 from ap_ranker.training.initialize import initialize_from, initialize_model, settings_of_start, with_effort
 from ap_ranker.training.objectives import ObjectiveSpec, objective_spec
 from ap_ranker.training.prior_calibration import prior_calibration
-from ap_ranker.training.progress import Progress, quiet, untold
 from ap_ranker.training.resume_folder import DIGEST, ResumeFolder, check_same, seconds_so_far
 from ap_ranker.training.search_before import verdict_of_training
 from ap_ranker.training.teacher import Teacher

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ap_ranker.data.dataset import Dataset, answerable
 from ap_ranker.data.reader import find_split, read_dataset
 from ap_ranker.data.tables import read_columns
+from ap_ranker.progress import Progress, untold
 
 if TYPE_CHECKING:
     from ap_ranker.training.config import TrainingConfig
@@ -20,6 +21,7 @@ def read_training_data(
     config: TrainingConfig,
     feedback: Path | None = None,
     columns: tuple[str, str] | None = None,
+    on_progress: Progress = untold,
 ) -> tuple[Dataset, Dataset]:
     """Read the training and dev questions, with `answers` and `columns` as for `read_dataset`.
 
@@ -36,9 +38,9 @@ def read_training_data(
         development = read_dataset(dev or data, "dev", answers=answers, match=config.match, columns=columns)
     else:
         answerable(training)
-        training, development = split_questions(training, config.dev_share, config.seed)
+        training, development = split_questions(training, config.dev_share, config.seed, on_progress)
         if not training.judged:  # a judged question without a right answer has wrong ones to learn from
-            training, development = move_unanswerable(training, [development], config.seed)
+            training, development = move_unanswerable(training, [development], config.seed, on_progress)
     if feedback is not None:
         training = add_feedback(training, development, feedback)
     for questions in (training, development):

@@ -25,12 +25,12 @@ from ap_ranker.errors import InputError, library_errors
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.files import LOCK, WriteError, kept_alone, make_folder, write_text_atomically, writing
 from ap_ranker.models.registry import model_spec
+from ap_ranker.progress import Progress, quiet, untold
 from ap_ranker.ranking.checkpoint import checkpoint_draft, is_checkpoint
 from ap_ranker.ranking.ranker import resolve_device
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.find_vectors import find_vectors
-from ap_ranker.training.progress import quiet
 from ap_ranker.training.search_space import OPTION, Space, Values, configure
 from ap_ranker.training.train import TrainingResult, train
 
@@ -75,19 +75,23 @@ def tune(
     device: str | None = None,
     about: About = About(),  # noqa: B008
     on_trial: Callable[[FrozenTrial, bool], None] = lambda *_: None,
+    on_progress: Progress = untold,
 ) -> Search:
     """Search for the settings with the best MRR on the dev questions; in one process.
 
     All trials have the settings of `base` that the `space` does not try; the other arguments are those of `train`. An
     unfinished search with the same arguments in the folder `output` is continued: `trials` is the total number of
-    trials, but for interrupted ones. `on_trial` is called with each, and whether it is the best so far.
+    trials, but for interrupted ones. `on_trial` is called with each, and whether it is the best so far,
+    `on_progress` with the number of epochs of a trial that are done, and of all.
     InputError if the folder holds something else, there is nothing to learn from, or no trial succeeds.
     """
     output = Path(output)
     resolve_device(device)
     answerable(data)
     is_fixed = not {"embeddings", "embedding_size"} & space.keys()
-    vectors = find_vectors(base.embeddings, base.embedding_size) if is_fixed else None  # once for all trials
+    vectors = None
+    if is_fixed:  # once for all trials
+        vectors = find_vectors(base.embeddings, base.embedding_size, on_progress)
     bm25 = EvaluationSet(sample_questions(dev, base.dev_questions, base.seed), language=base.language).bm25
     values = {name: json.loads(distribution_to_json(distribution)) for name, distribution in space.items()}
     hashes = {"training questions": data.digest, "dev questions": dev.digest}
@@ -108,7 +112,8 @@ def tune(
             # The draws do not depend on interruptions. Were the numbers added, seed 2 would repeat those of seed 1.
             seed = np.random.SeedSequence([base.seed, len(study.trials)]).generate_state(1)[0]
             study.sampler = optuna.samplers.TPESampler(seed=int(seed))
-            _run_trial(study, space, output, base, run)
+            told = partial(on_progress, f"epochs of trial {len(_finished(study)) + 1} of {trials}")
+            _run_trial(study, space, output, base, run, told)
             _keep_best(study, output, base)
             last = study.get_trials()[-1]
             on_trial(last, _best(study) == last)
@@ -123,12 +128,17 @@ def tune(
 
 
 def _run_trial(
-    study: optuna.Study, space: Space, output: Path, base: TrainingConfig, run: Callable[..., TrainingResult]
+    study: optuna.Study,
+    space: Space,
+    output: Path,
+    base: TrainingConfig,
+    run: Callable[..., TrainingResult],
+    on_epoch: Callable[[int, int], None],
 ) -> None:
     trial = study.ask()
     values = _draw(trial, space, base)
     try:
-        result = run(output / f"trial-{trial.number}", configure(base, values), callbacks=(_Epochs(trial),))
+        result = run(output / f"trial-{trial.number}", configure(base, values), callbacks=(_Epochs(trial, on_epoch),))
         study.tell(trial, result.dev.model[MEASURE])
     except optuna.TrialPruned:
         study.tell(trial, state=TrialState.PRUNED)
@@ -137,6 +147,8 @@ def _run_trial(
     except (InputError, torch.OutOfMemoryError) as error:
         trial.set_user_attr(ERROR, str(error).split("\n")[0])
         study.tell(trial, state=TrialState.FAIL)
+    finally:
+        on_epoch(1, 1)  # whatever was left of it
 
 
 def _draw(trial: optuna.Trial, space: Space, base: TrainingConfig) -> dict[str, Any]:
@@ -159,11 +171,16 @@ def _suggest(trial: optuna.Trial, name: str, values: Values) -> Any:
 class _Epochs(TrainerCallback):
     """Reports each epoch to the trial, and ends the run if the trial is pruned."""
 
-    def __init__(self, trial: optuna.Trial) -> None:
+    def __init__(self, trial: optuna.Trial, on_epoch: Callable[[int, int], None]) -> None:
         self.trial = trial
+        self._on_epoch = on_epoch
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._on_epoch(round(state.epoch or 0), round(args.num_train_epochs))
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         epoch = round(state.epoch or 0)
+        self._on_epoch(epoch, round(args.num_train_epochs))
         self.trial.report(kwargs["metrics"][f"eval_{MEASURE}"], epoch)
         if epoch < args.num_train_epochs and self.trial.should_prune():
             raise optuna.TrialPruned

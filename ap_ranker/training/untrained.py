@@ -13,6 +13,7 @@ import numpy as np
 from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.evaluation.dev_choice import rank_for_left_out_wordings
 from ap_ranker.evaluation.weight_fit import UNTRAINED, fit_weight
+from ap_ranker.progress import Progress, untold
 from ap_ranker.ranking.cache import CACHE_BYTES, EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, round_as_stored, save_checkpoint
 from ap_ranker.ranking.faq_sketch import FAQSketch
@@ -44,6 +45,7 @@ def write_untrained(
     options: Mapping[str, Any] = MappingProxyType({}),
     wordings: Sequence[Sequence[str]] = (),
     warn_of_cuts: bool = False,
+    on_progress: Progress = untold,
 ) -> CheckpointConfig:
     """Write the checkpoint of an untrained `ap-transformer`, as `untrained_ranker` makes it.
 
@@ -57,6 +59,7 @@ def write_untrained(
         options=options,
         wordings=wordings,
         warn_of_cuts=warn_of_cuts,
+        on_progress=on_progress,
     )
     assert ranker.config is not None
     card = untrained_card(ranker.config, f"{len(texts):,} texts of {source or 'the documents'}")
@@ -74,6 +77,7 @@ def untrained_ranker(
     wordings: Sequence[Sequence[str]] = (),
     warn_of_cuts: bool = False,
     device: str | None = None,
+    on_progress: Progress = untold,
 ) -> Ranker:
     """An untrained `ap-transformer` as its checkpoint would rank, with how rare words are in the texts to be searched.
 
@@ -88,6 +92,7 @@ def untrained_ranker(
     them: each is asked as if nobody had known it (`leave_one_out`), of at most 300 entries.
 
     `warn_of_cuts` logs how many texts are too long for the encoder; a search over the checkpoint does so itself.
+    `on_progress` gets the step in words, how many texts are read, and their number.
 
     InputError if there is no such encoder.
     """
@@ -95,7 +100,9 @@ def untrained_ranker(
     resolved_device = resolve_device(device)
     rows = np.random.default_rng(config.seed).permutation(len(texts))[:SAMPLE]
     sample = Dataset("sample", [Answer(str(row), texts[row]) for row in rows], [])
-    model, tokenizer, inputs = initialize_model(sample, config, config.model_options, None, resolved_device)
+    model, tokenizer, inputs = initialize_model(
+        sample, config, config.model_options, None, resolved_device, on_progress
+    )
     round_as_stored(model.state_dict().items())
     tokens, n_cut = tokenizer.encode(texts)
     tokenizer.told_of_cuts = True  # a sample of the texts is read below, of which no count is worth a warning
@@ -119,7 +126,7 @@ def untrained_ranker(
     if not texts:
         return ranker
     if any(wordings):
-        checkpoint = replace(checkpoint, wording_weight=_wording_weight(ranker, texts, wordings))
+        checkpoint = replace(checkpoint, wording_weight=_wording_weight(ranker, texts, wordings, on_progress))
         ranker.config = checkpoint
     wordings_of_texts = wordings if any(wordings) else [()] * len(texts)
     answers = [Answer(str(row), text, tuple(wordings_of_texts[row])) for row, text in enumerate(texts)]
@@ -133,8 +140,10 @@ def untrained_ranker(
     return ranker
 
 
-def _wording_weight(ranker: Ranker, texts: Sequence[str], wordings: Sequence[Sequence[str]]) -> float:
+def _wording_weight(
+    ranker: Ranker, texts: Sequence[str], wordings: Sequence[Sequence[str]], on_progress: Progress
+) -> float:
     rows = np.random.default_rng(0).permutation(len(texts))[:ASKED]
     entries = [Answer(str(row), texts[row], tuple(wordings[row])) for row in rows]
-    signals, right = rank_for_left_out_wordings(ranker, Dataset("own wordings", entries, []))
+    signals, right = rank_for_left_out_wordings(ranker, Dataset("own wordings", entries, []), on_progress=on_progress)
     return fit_weight(signals, right, Weights(DEFAULT_WEIGHT), "wording", prior=UNTRAINED).wording

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -12,6 +13,7 @@ import torch
 from haystack import Document
 
 from ap_ranker.errors import InputError
+from ap_ranker.progress import Progress, untold
 from ap_ranker.ranking.cache import CacheInfo
 from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.explanation import Explanation
@@ -23,7 +25,6 @@ from ap_ranker.search.setup import SearchSetup
 from ap_ranker.threads import leave_what_lives, use_one_thread
 from ap_ranker.web.served_search import ServedNow, ServedSearch
 from ap_ranker.web.workers import SearchWorkers
-from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 logger = logging.getLogger(__name__)
@@ -34,16 +35,24 @@ PATIENCE = 5.0
 REPORT_SECONDS = 5.0
 """Between two lines of the log about how far it is."""
 
+LOOK_SECONDS = 0.2
+"""Between two looks at how far it is, while the start waits."""
+
 
 class BackgroundStart:
     """A search whose answers, the documents in its stores, are encoded in a thread of its own. Threads may share it.
 
     With more than one of the `workers`, processes search instead of this one. An InputError within `PATIENCE` is
-    raised; a later one is logged.
+    raised; a later one is logged. So is how far it is, of which `on_progress` is told until then.
     """
 
     def __init__(
-        self, search: DeclaredPipeline, setup: SearchSetup, documents: Sequence[Document], workers: int
+        self,
+        search: DeclaredPipeline,
+        setup: SearchSetup,
+        documents: Sequence[Document],
+        workers: int,
+        on_progress: Progress = untold,
     ) -> None:
         self.count = workers
         self._search = search
@@ -51,6 +60,7 @@ class BackgroundStart:
         self._documents = documents
         self._ranks: DeclaredPipeline | SearchWorkers | None = None
         self._reported = time.monotonic()
+        self._encoded = (0, len(documents))  # how many, and of how many
         self._closed = False
         self._started = time.time()
         stores = find_stores(search.pipeline)
@@ -59,7 +69,7 @@ class BackgroundStart:
         self._thread.submit(torch.get_num_threads).result()  # as many as the machine has, for this thread
         use_one_thread()  # the other threads; that one takes what is left of the machine
         self._preparing = self._thread.submit(self._prepare)
-        wait([self._preparing], None if self._store is None else PATIENCE)
+        self._wait_for_answers(on_progress)
         if self._preparing.done():
             self._preparing.result()
         else:
@@ -113,9 +123,7 @@ class BackgroundStart:
         if self.count == 1 or setup.keep:  # for processes, so that each finds them in the user's cache
             with report_store_errors(search.path, search.place):
                 search.encode(self._documents[:1], setup.limits)  # says what is wrong with the limits, first
-                for part in components_of(search.pipeline):
-                    if isinstance(part, HybridRetriever):
-                        part.embed_documents(self._report)
+                search.embed_documents(self._report)
                 search.encode(self._documents, setup.limits, on_progress=self._report, seconds=float("inf"))
             setup.warm_up(search, self._documents)
         leave_what_lives()
@@ -128,9 +136,17 @@ class BackgroundStart:
             if hasattr(part, "close"):
                 part.close()  # this process needs the memory for nothing
 
+    def _wait_for_answers(self, on_progress: Progress) -> None:
+        """Wait for the answers, of a store that finds none without a model until they are encoded."""
+        end = time.monotonic() + (math.inf if self._store is None else PATIENCE)
+        while not self._preparing.done() and time.monotonic() < end:
+            on_progress("encoding the answers", *self._encoded)
+            wait([self._preparing], LOOK_SECONDS)
+
     def _report(self, done: int, total: int) -> None:
         if self._closed:
             raise RuntimeError("the server ends")
+        self._encoded = done, total
         if time.monotonic() - self._reported > REPORT_SECONDS:
             self._reported = time.monotonic()
             logger.info("Encoded %s of %s answers.", f"{done:,}", f"{total:,}")

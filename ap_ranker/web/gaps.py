@@ -18,6 +18,7 @@ from ap_ranker.data.html_cells import as_cell
 from ap_ranker.data.wordings import NO_WORDINGS, WordingFiles, Wordings, wordings_of
 from ap_ranker.files import csv_text, write_text_atomically
 from ap_ranker.kept_results import Latest
+from ap_ranker.progress import Progress, untold
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.text.reading import bare, normalized, question_key
 from ap_ranker.web.database import Database
@@ -79,8 +80,9 @@ def still_open(
 class QuestionVectors:
     """The vectors of questions, each computed once; `pause` is as of `GapFinder`."""
 
-    def __init__(self, pause: Callable[[float], None] = lambda seconds: None) -> None:
+    def __init__(self, pause: Callable[[float], None] = lambda seconds: None, on_progress: Progress = untold) -> None:
         self._pause = pause
+        self._on_progress = on_progress
         self._vectors: dict[str, np.ndarray] = {}
 
     def keep_only(self, texts: Collection[str]) -> None:
@@ -92,10 +94,12 @@ class QuestionVectors:
         """(N, C) the vectors of N texts, computed where there is none yet."""
         new_texts = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         for start in range(0, len(new_texts), BATCH):
+            self._on_progress("encoding the questions", start, len(new_texts))
             begun = time.monotonic()
             batch = new_texts[start : start + BATCH]
             self._vectors.update(zip(batch, embed(batch), strict=True))
             self._pause(time.monotonic() - begun)
+        self._on_progress("encoding the questions", len(new_texts), len(new_texts))
         return np.stack([self._vectors[text] for text in texts])
 
 
@@ -106,13 +110,20 @@ Nearest = dict[tuple[str, frozenset[str]], GroupedQuestion]
 class GapFinder:
     """Finds groups again and again: a question's vector, and the entry that it is most like, are computed once.
 
-    `pause` is called between two pieces of work with the seconds that the last one took.
+    `pause` is called between two pieces of work with the seconds that the last one took, `on_progress` with the step in
+    words, how many questions or groups are done, and their number.
     """
 
-    def __init__(self, search: DeclaredPipeline, pause: Callable[[float], None] = lambda seconds: None) -> None:
+    def __init__(
+        self,
+        search: DeclaredPipeline,
+        pause: Callable[[float], None] = lambda seconds: None,
+        on_progress: Progress = untold,
+    ) -> None:
         self._search = search
         self._pause = pause
-        self._vectors = QuestionVectors(pause)
+        self._on_progress = on_progress
+        self._vectors = QuestionVectors(pause, on_progress)
         self._nearest: Nearest = {}
         self._latest_nearest: Latest[Nearest] = Latest()
 
@@ -141,7 +152,12 @@ class GapFinder:
             parts = [unanswered[-FIRST:], unanswered]
         for part in parts:
             gaps = group(part, embed_once, faq_questions=faq_questions, language=language)
-            yield [self._with_nearest(gap, unhelpful) for gap in gaps[:most]]
+            complete: list[Gap] = []
+            for gap in gaps[:most]:
+                self._on_progress("looking up groups", len(complete), len(gaps[:most]))
+                complete.append(self._with_nearest(gap, unhelpful))
+            self._on_progress("looking up groups", len(complete), len(complete))
+            yield complete
 
     def _forget_all_but(self, texts: Collection[str]) -> None:
         self._vectors.keep_only(texts)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
 
 from ap_ranker.errors import InputError
+from ap_ranker.progress import Progress, untold
 from ap_ranker.search.setup import SearchSetup
 from ap_ranker.search.watch_search import SearchWatcher
 from ap_ranker.web import connections
@@ -46,13 +46,14 @@ def serve(
     workers: int = 1,
     page: Path | None = None,
     column: Collection[str] | None = None,
-    status: Callable[[str], AbstractContextManager[Any]],  # shows a text while the block lasts
+    on_progress: Progress = untold,
     on_listening: Callable[[int, str, bool], None] = lambda port, place, owned: None,
 ) -> None:
     """Serve a search until a signal ends the process; environment variables hold the API's key and the owners' one.
 
-    The other arguments are the options of `ap-ranker serve`. What cannot be used raises InputError. `on_listening` gets
-    the port, the database's place, without its password, and whether there is an owner's page.
+    The other arguments are the options of `ap-ranker serve`. What cannot be used raises InputError. `on_progress`
+    gets a step in words, how many answers are encoded, and their number, until `on_listening` gets the port, the
+    database's place, without its password, and whether there is an owner's page.
     """
     for name in (KEY_VARIABLE, OWNER_VARIABLE):
         check_key(os.environ.get(name), name)
@@ -69,9 +70,8 @@ def serve(
         retention = Retention(website, keep_days)
         Thread(target=retention.run, args=(closed,), name="retention", daemon=True).start()
         search, filled = ready.load()
-        with status("Reading the answers ..."):
-            start = BackgroundStart(search, ready, documents=filled, workers=workers)
-            stack.enter_context(closing(start))
+        start = BackgroundStart(search, ready, documents=filled, workers=workers, on_progress=on_progress)
+        stack.enter_context(closing(start))
         watcher = stack.enter_context(closing(SearchWatcher(search, ready, encode=workers == 1)))
         owner = OwnerService(
             search,

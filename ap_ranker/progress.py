@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Progress = Callable[[str, int, int], None]
-"""Callback that takes the task in words, the number of texts done and their total."""
+"""Callback that takes the task in words, the number of texts or steps that are done, and their total."""
 
 
 def untold(task: str, done: int, total: int) -> None:
