@@ -6,6 +6,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 
+MOST_LISTED = 110
+"""Maximum number of characters of known names in a message."""
+
+NEAREST = 5
+"""Number of names that stand for the others where those are too many."""
+
 
 class InputError(ValueError):
     """User input cannot be used.
@@ -29,13 +35,25 @@ def did_you_mean(name: object, names: Iterable[str]) -> str:
     return f" Did you mean {folded[similar[0]]!r}?" if similar else ""
 
 
+def listed(names: Iterable[str], like: object) -> str:
+    """Known names, all of them or, of more than fit into a line, their number and those most like a wrong one."""
+    known_names = list(names)
+    text = ", ".join(known_names)
+    if len(text) <= MOST_LISTED:
+        return text
+    nearest = get_close_matches(str(like), known_names, n=NEAREST, cutoff=0.0)
+    return f"{len(known_names)} names, such as {', '.join(nearest)}"
+
+
 def check_known(what: str, name: object, allowed: Iterable[str]) -> None:
     """Refuse (InputError) a name that is none of the known ones, and suggest the one that is most like it."""
     names = list(allowed)
-    if name not in names:
-        listed = ", ".join(names) or "none at all"
-        found = f"{one_line(repr(name))}.{did_you_mean(name, names)}"
-        raise InputError(f"Expected {what} to be one of {listed}, found {found}")
+    if name in names:
+        return
+    found = one_line(repr(name), 80)
+    if not names:
+        raise InputError(f"Expected {what} that is there, found {found}, and there is none yet.")
+    raise InputError(f"Expected {what} to be one of {listed(names, name)}, found {found}.{did_you_mean(name, names)}")
 
 
 @contextmanager

@@ -78,7 +78,11 @@ def kept_alone(folder: Path, doing: str, advice: str = "Wait for it, or name ano
 def check_output(path: Path | None, *endings: str, read: Iterable[Path | None] = ()) -> None:
     """Refuse (InputError) to write a file with none of these endings, if there are any, or over one that is `read`."""
     if path and endings and path.suffix.lower() not in endings:
-        raise InputError(f"{path}: expected an output whose name ends in {' or '.join(endings)}, found another ending.")
+        named = path.with_suffix(endings[0])
+        raise InputError(
+            f"{path}: expected an output whose name ends in {' or '.join(endings)}, found another ending. "
+            f"Name it {named}."
+        )
     if path and path.exists() and any(file and file.exists() and path.samefile(file) for file in read):
         raise InputError(f"{path}: expected another file than those read, found one of them. Name another output.")
 

@@ -13,7 +13,8 @@ import struct
 import zipfile
 import zlib
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -98,7 +99,7 @@ def require_file(path: Path) -> None:
         if re.match(r"(?i)(https?|ftp|file):|www\.|docs\.google\.", str(path)):
             advice = " That is an address: download what is there, and name the file."
         elif str(path).startswith("~"):
-            advice = " The shell reads ~ as your home folder only outside of quotation marks."
+            advice = " Write ~ outside of quotation marks, where the shell reads it as your home folder."
         raise InputError(f"No file at {str(path)!r}.{advice}")
     if kind != "a file":
         raise InputError(f"{path}: expected a file, found {kind}.")
@@ -312,10 +313,25 @@ def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
+CORRECT = " Correct it there."
+"""What to do about a fault in YAML."""
+
+
+@contextmanager
+def _yaml_fault() -> Iterator[None]:
+    """Tell a fault in one line: PyYAML quotes the text around it, in several."""
+    try:
+        yield
+    except yaml.MarkedYAMLError as error:
+        if error.problem is None or error.problem_mark is None:
+            raise
+        raise ValueError(f"{error.problem} in line {error.problem_mark.line + 1}") from error
+
+
 def parse_yaml(text: str, where: object) -> Any:
     """Parse a YAML text; the message of an InputError begins with `where`."""
     # PyYAML raises all kinds for a number, a date or a tag that it cannot convert, and for what is nested too deeply.
-    with told_at(where), library_errors("expected settings in YAML"):
+    with told_at(where), library_errors("expected settings in YAML", advice=CORRECT), _yaml_fault():
         node = yaml.compose(text, yaml.SafeLoader)
         if node is None:
             return None
@@ -326,7 +342,7 @@ def parse_yaml(text: str, where: object) -> Any:
 def parse_yaml_texts(text: str, where: object) -> Any:
     """Parse data in YAML, whose values are texts as written; the message of an InputError begins with `where`."""
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # that of C, where it was built, is ten times as fast
-    with told_at(where), library_errors("expected data in YAML"):
+    with told_at(where), library_errors("expected data in YAML", advice=CORRECT), _yaml_fault():
         node = yaml.compose(text, loader)
         if node is None:
             return None

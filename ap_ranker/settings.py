@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast, dataclass_transform
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError, validate_call
 from pydantic.dataclasses import dataclass
 
-from ap_ranker.errors import InputError, did_you_mean, one_line, told_at
+from ap_ranker.errors import InputError, did_you_mean, listed, one_line, told_at
 
 T = TypeVar("T")
 
@@ -96,7 +96,7 @@ def sentence(error: ValidationError, names: list[str]) -> str:
     if fault["type"] == "value_error":  # of a validator of ours, which has said everything
         return ": ".join(filter(None, (place, str(fault["ctx"]["error"]))))
     if fault["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        allowed = f"expected one of {', '.join(names)}.{did_you_mean(place, names)}"
+        allowed = f"expected one of {listed(names, place)}.{did_you_mean(place, names)}"
         return f"Unknown name {one_line(repr(place), 80)}: {allowed}"
     if fault["type"] in ("missing", "missing_argument"):
         return f"Expected {place}, found none."

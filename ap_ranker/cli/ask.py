@@ -59,7 +59,7 @@ def _joined(questions: list[str]) -> list[str]:
     if not others or " " in last or any(" " in text or text.endswith(QUESTION_MARKS) for text in others):
         return questions
     question = " ".join(questions)
-    errors.say(f'Taken as one question: "{question}" (several: put each in quotes).')
+    errors.say(f'This is asked as one question: "{question}". To ask several, put each in quotes.')
     return [question]
 
 

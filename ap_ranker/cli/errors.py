@@ -35,11 +35,12 @@ NO_MEMORY = "Out of memory. Use a smaller batch_size, max_tokens or model, or fe
 
 EARLIER_OPTIONS = {
     "--feedback": (
-        "What visitors say is kept in --database; to learn from a file of before: ap-ranker train DATA --feedback FILE"
+        "Clicks are kept in --database now. To learn from a file of an earlier release: ap-ranker train DATA "
+        "--feedback FILE"
     ),
-    "--learn-from-clicks": "Leave it out: clicks inform the owner, and move no answer.",
+    "--learn-from-clicks": "Clicks inform the owner, and move no answer. Leave it out.",
     "--objective": "Write `objective: NAME` into a YAML file, and name that file with --config.",
-    "--plot": "Leave it out; --json FILE writes the numbers.",
+    "--plot": "Leave it out, and write the numbers with --json FILE.",
 }
 """Option that a command of an earlier release had -> what to do instead."""
 

@@ -56,7 +56,10 @@ def index(
         console.say(f"{index_back(pipeline)} is searched again.")
         return
     if documents is None:
-        raise InputError("Expected a FAQ or documents to write into the store, found none. Name them.")
+        raise InputError(
+            "Expected a FAQ or documents to write into the store, found none. Name them: ap-ranker index FAQ.csv "
+            "--pipeline FILE.yaml"
+        )
     overlay = None
     if database is not None:
         with extra_for("--database needs", "serve"):

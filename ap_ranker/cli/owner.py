@@ -39,7 +39,9 @@ def gaps(
     """Group the questions without an answer, and those whose answers or maybes helped nobody, most asked first."""
     searched = searched.of(folder_or_faq)
     if searched.documents is None:
-        raise InputError("Expected the FAQ that the questions were put to, found none. Name it.")
+        raise InputError(
+            "Expected the FAQ that the questions were put to, found none. Name it: ap-ranker owner gaps FAQ.csv"
+        )
     check_output(output, ".csv", read=(searched.documents, *(searched.wordings or ())))
     require_server()
     from ap_ranker.web.changes import owners_changes
@@ -95,7 +97,8 @@ def changes(
     check_output(output, ".csv", read=[faq])
     if clear and output:
         raise InputError(
-            "Expected --output or --clear, found both: write, put that file in the FAQ's place, then clear."
+            "Expected --output or --clear, found both. Write the file with --output, put it in the FAQ's place, and "
+            "run the command again with --clear."
         )
     require_server()
     from ap_ranker.web.changes import Action, apply_changes, clear_changes, read_changes

@@ -38,10 +38,11 @@ def retrain(
     searched = searched.of(folder_or_faq)
     served = searched.model or str(CHECKPOINT)
     if back:
-        console.say(f"{served} is that of {go_back(Path(served))} again. To take this back: ap-ranker retrain --back")
+        time = go_back(Path(served))
+        console.say(f"{served} is that of {time} again. To take this back: ap-ranker retrain --back --model {served}")
         return
     if searched.documents is None:
-        raise InputError("Expected the FAQ that is searched, found none. Name it.")
+        raise InputError("Expected the FAQ that is searched, found none. Name it: ap-ranker retrain FAQ.csv")
     require_server()
     from ap_ranker.cli.epoch_lines import EpochLines
     from ap_ranker.search.retrain import retrain as run

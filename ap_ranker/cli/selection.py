@@ -170,7 +170,7 @@ def compare(
         )
     if test is None and not find_split(data, "test"):
         raise InputError(
-            f"{data}: expected a folder with a file test.*, found none. Or name the test questions with --test."
+            f"{data}: expected a folder with a file test.*, found none. Name the test questions with --test FILE."
         )
     with ProgressBars() as bars:
         training, development = read_training_data(data, dev, answers=answers, config=settings, on_progress=bars.update)

@@ -111,9 +111,8 @@ def find_layout(table: Table) -> Layout:
             return Layout.judged
         return Layout.pairs
     raise InputError(
-        f"{table.path}: expected the columns (a) question, answer; (b) question, answer, label; or (c) qid, question, "
-        f"answer_ids beside a file of answers with aid, answer; found {table.header}. If two of these hold questions "
-        f"and answers, name them: {COLUMNS_OPTION}."
+        f"{table.path}: expected the columns question, answer; or question, answer, label; or qid, question, "
+        f"answer_ids beside answers.*; found {table.header}. Name yours: {COLUMNS_OPTION}."
     )
 
 
@@ -156,8 +155,10 @@ def missing_split(folder: Path, *splits: str) -> InputError:
     patterns: list[str] = []
     for split in splits:
         patterns += [f"{name}.*" for name in SPLITS[split]]
-    present = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
-    return InputError(f"{folder}: expected a file {', '.join(patterns)} with questions, found {present}.")
+    names = sorted(path.name for path in folder.iterdir())
+    present = one_line(", ".join(names), 60) or "nothing"
+    expected = f"{folder}: expected a file {', '.join(patterns)} with questions"
+    return InputError(f"{expected}, found {present}. Name a file of questions.")
 
 
 def read_pairs(table: Table) -> Dataset:

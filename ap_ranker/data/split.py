@@ -41,9 +41,8 @@ def split_questions(
     n_groups = len(set(group_of.values()))
     if n_groups < 2:
         raise InputError(
-            f"{dataset.name}: expected at least two different questions of users, so that one can be set aside to "
-            f"choose the epoch, found {n_groups} (near copies count as one, stored questions do not count). Add "
-            "some, or name a file of dev questions with --dev."
+            f"{dataset.name}: expected two different questions of users beside stored ones, one to choose the epoch "
+            f"by, found {n_groups} (near copies count as one). Add some, or name a file of dev questions with --dev."
         )
     order = sorted(group_of)
     random.Random(seed).shuffle(order)
@@ -110,7 +109,7 @@ def split_file(
     except InputError as error:
         raise InputError(
             f"{path}: expected at least three different questions, one each for training, dev and test, found fewer "
-            "(near copies count as one)."
+            "(near copies count as one). Add some."
         ) from error
     train, dev, test = move_unanswerable(train, [dev, test], seed, on_progress)
     parts = {"train": train, "dev": dev, "test": test}

@@ -144,13 +144,16 @@ def read_table(path: Path, columns: Columns = None) -> Table:
     reader = FORMATS.get(file_format(path))
     if reader is None:
         endings = f"{', '.join(FORMATS)} (or any of them with .gz)"
-        raise InputError(f"{path}: expected a file ending in {endings}, found another ending.{save_as(path)}")
+        advice = save_as(path) or " Save it as one of these."
+        raise InputError(f"{path}: expected a file ending in {endings}, found another ending.{advice}")
     with open_file(path) as file:
         content = file.read()
     cells = CellCount(path, _most_cells(content, path))
     rows = list(cells.of(reader(content, path, columns)))
     if not rows:
-        raise InputError(f"{path}: expected at least one row of data, found none.")
+        raise InputError(
+            f"{path}: expected at least one row of data, found none. Write one below the names of the columns."
+        )
     return Table(path, tuple(_names_of_fields(rows)), rows=with_line_ends(rows))
 
 
@@ -230,7 +233,7 @@ def _new_names(table: Table, columns: tuple[str, str]) -> dict[str, str]:
         missing = columns[columns_of_table.index("")]
         raise InputError(
             f"{table.path}: expected the columns {_listed(columns)} that --columns names, found no {missing!r} in "
-            f"{table.header}."
+            f"{table.header}. Name two of these."
         )
     if len(set(columns_of_table)) < len(columns_of_table):
         raise InputError(

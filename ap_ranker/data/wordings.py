@@ -232,7 +232,7 @@ def log_wordings_of_no_entry(files: Sequence[Path], entries: Sequence[Entry], ma
         if lost:
             sentence = (
                 f"{len(lost):,} of {len(reached):,} wordings count for nothing, as they are of no entry of this FAQ, "
-                f"such as {one_line(repr(lost[0]))}. Ids are compared with the FAQ's column aid, answers word for word."
+                f"such as {one_line(repr(lost[0]), 80)}. Write ids as in its column aid, answers word for word."
             )
             logger.warning("%s: %s", file, sentence)
 

@@ -22,15 +22,14 @@ from ap_ranker.documents.html import Converted, without_marks
 from ap_ranker.documents.markup_questions import MarkupQuestion
 from ap_ranker.documents.passages import passages_of, split
 from ap_ranker.documents.sections import HEADING, marked_up, sections
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import file_version
 from ap_ranker.progress import Progress, untold
 from ap_ranker.safe_open import save_as, what_is_at
 
 logger = logging.getLogger(__name__)
 
-_DOCUMENTS = [ending for ending in FORMATS if ending not in TABLES]
-READABLE = f"a table ({', '.join(TABLES)}) or a document ({', '.join(_DOCUMENTS)})"
+READABLE = "a table, such as .csv or .xlsx, or a document, such as .md or .pdf"
 
 
 READING = "reading documents"
@@ -143,8 +142,9 @@ def read_documents(
     if not reading.files:
         example = ""
         if reading.left_out:
-            example = f" ({reading.left_out[0]})"
-        raise InputError(f"{path}: expected {READABLE}, found none that can be read{example}.")
+            example = f" ({one_line(reading.left_out[0], 60)})"
+        advice = "Put one there, or name another folder."
+        raise InputError(f"{path}: expected {READABLE}, found none that can be read{example}. {advice}")
     if columns and not any(file.has_columns for file in by_file.values()):
         named = f"the columns {columns[0]!r} and {columns[1]!r} that --columns names"
         raise InputError(f"{path}: expected a table with {named}, found none.")
@@ -173,7 +173,9 @@ def _read_file(file: Path, name: str, columns: tuple[str, str] | None, child: Ch
     if file_format(file) in TABLES and not is_export(file):
         return _read_rows(file, name, columns)
     if file.suffix.lower() not in FORMATS:
-        raise InputError(f"{file}: expected {READABLE}, found another kind of file.{save_as(file)}")
+        raise InputError(
+            f"{file}: expected {READABLE}, found another kind of file.{save_as(file) or ' Save it as one of these.'}"
+        )
     converted = convert_file(file, child)
     parts = sections(converted)
     markup_questions = marked_up(converted, parts)

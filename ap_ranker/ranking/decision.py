@@ -210,8 +210,13 @@ def check_limits(score_threshold: object, precision: object) -> None:
     if not (score_threshold is None or _is_number(score_threshold)):
         raise InputError(f"Expected score_threshold as a number, such as 0.5, found {score_threshold!r}.")
     if not (precision is None or (_is_number(precision) and 0 < precision < 1)):
-        written = threshold_key(precision) if _is_number(precision) else repr(precision)
-        raise InputError(f"Expected precision as a number between 0 and 1, such as 0.9, found {written}.")
+        written = repr(precision)
+        percent = ""
+        if _is_number(precision):
+            written = threshold_key(precision)
+            if 1 < precision < 100:
+                percent = f" For {written} %, write {precision / 100:g}."
+        raise InputError(f"Expected precision as a number between 0 and 1, such as 0.9, found {written}.{percent}")
     if score_threshold is not None and precision is not None:
         raise ValueError(f"Expected score_threshold or precision, found both: {score_threshold} and {precision}.")
 

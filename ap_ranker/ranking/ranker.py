@@ -462,7 +462,8 @@ def resolve_device(device: torch.device | str | None) -> torch.device:
             resolved = torch.device("cuda", current)
         torch.empty(0, device=resolved)
     except (RuntimeError, AssertionError) as error:
-        named_device = f"{str(device)!r} ({one_line(error, 150)})"
+        reason, _, _ = str(error).partition(" device type at start of device string")  # torch lists all of them
+        named_device = f"{str(device)!r}" if reason != str(error) else f"{str(device)!r} ({one_line(error, 80)})"
         raise InputError(f"Expected a device such as auto, cpu or cuda:0, found {named_device}. Try auto.") from error
     return resolved
 

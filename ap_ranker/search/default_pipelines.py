@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import write_text_atomically
 
 
@@ -42,7 +42,8 @@ def write_pipelines(folder: Path, *, overwrite: bool = False) -> list[Path]:
     existing = [str(path) for path in copies if path.exists()]
     if existing and not overwrite:
         raise InputError(
-            f"Expected a folder without these files, found {', '.join(existing)}. Choose another, or give --overwrite."
+            f"Expected a folder without these files, found {one_line(', '.join(existing), 80)}. "
+            "Choose another, or give --overwrite."
         )
     for path, text in copies.items():
         write_text_atomically(path, text)

@@ -75,8 +75,8 @@ def fill_store(store: Any, documents: list[Document], index: str | None) -> None
         if difference:
             raise InputError(
                 f"Expected the entries of the file in {describe_store(store)}, found that the file has {difference}. "
-                "Write it with `ap-ranker index` (and --database, if the owner has changed entries on the website), or "
-                "leave the file out to search what is there."
+                "Leave the file out to search what is there, or write it (--database adds the owner's changes): "
+                "ap-ranker index FAQ.csv --pipeline FILE.yaml"
             )
 
 

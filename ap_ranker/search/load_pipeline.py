@@ -70,7 +70,9 @@ def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
         while isinstance(cause, DeserializationError) and cause.__cause__:  # before it, Haystack lists all settings
             cause = cause.__cause__
         place = f", {named[1]}" if named else ""
-        raise InputError(f"{path}{place}: expected a Haystack pipeline ({safe_line(cause)}).") from error
+        reason, _, how_to_allow = safe_line(cause).partition(". If you trust the source")
+        advice = " Name components of Haystack or of ap_ranker." if how_to_allow else ""
+        raise InputError(f"{path}{place}: expected a Haystack pipeline ({reason}).{advice}") from error
 
 
 def _refuse_code(declared: Mapping[str, Any]) -> None:

@@ -20,6 +20,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.files import restore
 from ap_ranker.progress import Progress, untold
 from ap_ranker.ranking.checkpoint import find_checkpoint, is_checkpoint, read_checkpoint_config
+from ap_ranker.ranking.decision import check_limits
 from ap_ranker.ranking.fingerprint import checkpoint_version
 from ap_ranker.ranking.loaded_checkpoints import flush_encodings
 from ap_ranker.ranking.outcome import Outcome
@@ -178,9 +179,10 @@ def set_up(
         raise InputError(f"Expected --pipeline or {option}, found both: {pipeline} names its own; change it there.")
     if pipeline is None and documents is None:
         raise InputError(
-            "Expected documents to search, found none. Name a FAQ or a folder with --documents, or a pipeline whose "
-            "store `ap-ranker index` has filled with --pipeline."
+            "Expected documents to search, or a pipeline (--pipeline) whose store is filled, found neither. "
+            "Name a FAQ or a folder: --documents FAQ.csv"
         )
+    check_limits(None, limits.get("precision"))  # before a checkpoint is loaded, which takes seconds
     watched = None
     if documents is not None:
         watched = WatchedFolder(documents, columns, overlay)

@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 
 import regex
 
-from ap_ranker.errors import check_known, extra_for
+from ap_ranker.errors import InputError, check_known, extra_for
 
 UNSPACED = r"\p{Han}\p{Bopomofo}\p{Hiragana}\p{Katakana}\u30fc\u3005\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 """Scripts without spaces between words, and the signs that prolong or repeat their characters, for a set of `regex`."""
@@ -76,6 +76,10 @@ def _thai_library() -> Callable[[str], list[str]]:
     return newmm.segment
 
 
+WITHOUT_STEMMER = ("chinese", "japanese", "korean")
+"""Languages whose words BM25 needs no stemmer for."""
+
+
 def is_language(language: object) -> bool:
     """Whether there is a stemmer for a language, or it is Thai."""
     return language in _languages()
@@ -83,8 +87,12 @@ def is_language(language: object) -> bool:
 
 def check_language(language: object) -> None:
     """Raise InputError if a language is none of these, or what reads Thai is not installed; `None` is fine."""
+    if str(language).casefold() in WITHOUT_STEMMER:
+        raise InputError(
+            f"Expected no language for Chinese, Japanese and Korean, found {language!r}. Leave it out, or write null."
+        )
     if language is not None:
-        check_known("language, which is null for Chinese, Japanese and Korean,", language, _languages())
+        check_known("language", language, _languages())
     if language == THAI:
         _thai_library()
 

@@ -73,7 +73,7 @@ def read_vectors(source: str | Path) -> WordVectors:
     if what_is_at(path) == "nothing":
         raise InputError(
             f"{str(source)!r}: expected word vectors (a GloVe, word2vec or fastText file, a checkpoint, or one of "
-            f"{GLOVE}, encoder), found nothing there."
+            f"{GLOVE}, encoder), found nothing there. Check the path."
         )
     read = _read_binary if path.name.lower().removesuffix(".gz").endswith(".bin") else _read_text
     with open_file(path) as file:

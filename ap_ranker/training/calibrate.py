@@ -163,8 +163,8 @@ def calibrate(
         data["dev"] = with_wordings(data["dev"], data["dev"])  # the FAQ that is searched has them, as in training
     if share is not None and all(_has_unanswerable(dataset) for dataset in data.values()):
         raise InputError(
-            f"{data['dev'].name}: it has questions without a right answer, so share, which is for data without them, "
-            "has no effect. Leave it out."
+            f"{data['dev'].name}: expected a right answer to each question beside share, found questions without one. "
+            "Leave share out."
         )
     prior = _prior_of(ranker.config, basis) or prior_calibration(ranker, data["dev"].answers)
     is_usable = has_a_wording_left(data["dev"])
@@ -346,8 +346,8 @@ def _left_out(is_usable: NDArray[np.bool_]) -> str:
     """Which dev questions say nothing of users' ones, and what that means."""
     left_out = int((~is_usable).sum())
     reason = (
-        f"{left_out:,} of {len(is_usable):,} questions are the only wording of their entry. While they are asked, the "
-        "search knows it by its answer alone: they are harder than what users ask. "
+        f"{left_out:,} of {len(is_usable):,} questions are the only wording of their entry, so they are harder than "
+        "what users ask. "
     )
     if is_usable.any():
         return reason + "They are left out."

@@ -21,7 +21,7 @@ from ap_ranker.models.transformer_encoder import AT_ONCE
 from ap_ranker.models.weights import difference
 from ap_ranker.progress import Progress, untold
 from ap_ranker.ranking.checkpoint import CheckpointConfig, round_as_stored
-from ap_ranker.ranking.language_advice import MULTILINGUAL, init_command
+from ap_ranker.ranking.language_advice import MULTILINGUAL
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.language_detection import LANGUAGES, detect_language
 from ap_ranker.text.tokenizer import UNKNOWN, AnyTokenizer, TokenBatch, WordTokenizer
@@ -59,7 +59,8 @@ def with_effort(config: TrainingConfig, device: torch.device) -> TrainingConfig:
     if config.effort == "best":
         return replace(config, epochs=epochs)
     logger.warning(
-        "%s is large for a CPU: the last %d of its %d layers learn (epochs: %d). All of them: --best. None: --quick.",
+        "%s is large for a CPU: the last %d of its %d layers learn (epochs: %d). To train all, add "
+        "--best; to train none, add --quick.",
         *(name, layers // 2, layers, epochs),
     )
     return replace(config, epochs=epochs, options={**config.options, "frozen": True, "trained_layers": layers // 2})
@@ -145,10 +146,9 @@ def _warn_of_languages(text: str) -> None:
     most = [code for code, _ in foreign.most_common(2)]
     if foreign.total() > FOREIGN * len(parts):
         logger.warning(
-            "Texts are in %s, but the default encoder has read English only. A multilingual one ranks better: %s; then "
-            "name it with --model, or train it: ap-ranker train FAQ.csv --encoder %s --output checkpoints/faq",
+            "Texts are in %s, but the default encoder has read English only. A multilingual one ranks better: add "
+            "--encoder %s",
             " and ".join(LANGUAGES[code] for code in most),
-            init_command(most[0] if len(foreign) == 1 else None),
             MULTILINGUAL,
         )
 

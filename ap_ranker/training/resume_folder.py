@@ -74,14 +74,17 @@ class ResumeFolder(TrainerCallback):
                 pass
         unfinished = self.last is not None and not resume
         if self.output.exists() and not (overwrite and is_checkpoint(self.output)):
-            advice = "add --overwrite to replace it"
-            advice += ", with --resume too to continue the unfinished run" if unfinished else ""
+            found = "a checkpoint"
+            advice = "To replace it, add --overwrite."
             if not is_checkpoint(self.output):
-                advice = "it holds something else: name another one"
-            raise InputError(f"{self.output}: expected a folder that does not exist yet, found one; {advice}.")
+                found = "one that holds something else"
+                advice = "Name another one."
+            elif unfinished:
+                advice = "To start over, add --overwrite; to continue the unfinished run, add --resume --overwrite."
+            raise InputError(f"{self.output}: expected a folder that does not exist yet, found {found}. {advice}")
         if unfinished and not overwrite:
             raise InputError(
-                f"{self.folder} holds an unfinished run: add --resume to continue it, or --overwrite to start over."
+                f"{self.folder} holds an unfinished run. To continue it, add --resume; to start over, add --overwrite."
             )
 
     def of_step(self, step: int) -> Path:

@@ -17,6 +17,7 @@ PAIRS = "".join(
     f"{question},{answer.replace(',', '')}\n" for question, answer in zip(TEXTS[::2], TEXTS[1::2], strict=True)
 )
 FILES = {
+    "unsafe.yaml": "components:\n  a: {type: os.system, init_parameters: {}}\nconnections: []\n",
     "FAQ.csv": f"question,answer\n{PAIRS}",
     "FAQ.xls": "saved by an old Excel",
     "manual.doc": "saved by an old Word",
@@ -134,6 +135,16 @@ MISTAKES = {
     "retrain FAQ.csv --precision 80": "--precision … 0.99",
     "nonsense": "nonsense",
     "models bert": "'bert'",
+    "models ap-cn": "'ap-cn' … 'ap-cnn'",
+    "ask Where? --documents FAQ.csv --model checkpoint --precision 90": "precision … 90 … 0.9",
+    "train FAQ.csv --output new --device gpu": "'gpu' … auto",
+    "train FAQ.csv --output new --embeddings none.txt": "none.txt",
+    "extract empty --output new.txt": "new.txt … new.csv",
+    "push gone NAME": "'gone'",
+    "retrain FAQ.csv --back --model gone": "'gone' … ap-ranker train",
+    "retrain": "ap-ranker retrain FAQ.csv",
+    "owner gaps": "ap-ranker owner gaps FAQ.csv",
+    "ask Where? --pipeline unsafe.yaml": "unsafe.yaml … 'os'",
     "train FAQ.csv --output new --resume": "new.training",
     "encode checkpoint FAQ.csv --output new --dtype int2": "float32, float16, int8, int4 … 'int2'",
     "evaluate checkpoint FAQ.csv --dtype int2": "float32, float16, int8, int4 … 'int2'",
@@ -148,7 +159,6 @@ MISTAKES = {
     "train FAQ.csv --output new --model ap-cnn --device cuda:9": "cuda:9 … auto",
     "train FAQ.csv --output new --model ap-cnn --embeddings glove.txt": "glove.txt … GloVe … word2vec … fastText",
     "train FAQ.csv --output checkpoint": "checkpoint … --overwrite",
-    "ask Where? --documents FAQ.csv --model checkpoint --precision 90": "0.9 … 90",
     "ask Where? --documents FAQ.csv --language englisch": "'english'",
     "train FAQ.csv --output new --language chinese": "null … 'chinese'",
     # What goes where
@@ -205,6 +215,10 @@ def place(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
     return folder
 
 
+TWO_LINES = 200
+"""Maximum number of characters of a message whose reader has to act: two lines of a terminal."""
+
+
 @pytest.mark.parametrize("typed", MISTAKES)
 def test_a_mistake(typed: str, place: Path) -> None:
     before = sorted(path.name for path in place.iterdir())
@@ -213,6 +227,7 @@ def test_a_mistake(typed: str, place: Path) -> None:
     assert not absent(MISTAKES[typed], ended.errors)
     assert ended.errors.startswith("Error: ")
     assert len(ended.errors.strip().splitlines()) <= 2, ended.errors
+    assert len(ended.errors.strip()) <= TWO_LINES, ended.errors
     assert "Traceback" not in ended.errors
     assert sorted(path.name for path in place.iterdir()) == before
 

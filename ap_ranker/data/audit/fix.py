@@ -27,7 +27,9 @@ def fix(path: Path, output: Path, columns: tuple[str, str] | None = None) -> tup
     log = output.parent / f"{output.name}.changes.jsonl"
     for file in (output, log):
         if file.exists():
-            raise InputError(f"{file}: expected the name of a new file for the repaired data, found a file there.")
+            raise InputError(
+                f"{file}: expected the name of a new file for the repaired data, found a file there. Name another."
+            )
     table = read_named_table(path, columns)
     if find_layout(table) == Layout.by_id:
         raise InputError(

@@ -354,9 +354,9 @@ class CandidateReader:
         missing = scores.count(None)
         if missing:
             self.warn_once(
-                "fuse_scores is on, but {missing} of {count} documents have no {field} of this query: BM25's score is "
-                "not added, and probabilities and thresholds are those of the model alone. Retrieve with "
-                "BM25SRetriever, put BM25Scores behind Elasticsearch, or set fuse_scores to false.",
+                "fuse_scores is on, but {missing} of {count} documents have no {field} of this query, so BM25's score "
+                "is not added. Retrieve with BM25SRetriever, put BM25Scores behind Elasticsearch, or set "
+                "fuse_scores to false.",
                 missing=missing,
                 count=len(scores),
                 field=f"meta[{QUERY_DATA!r}][{BM25_SCORE!r}]",
