@@ -461,9 +461,9 @@ def push(folder: Path, repo: str, *, private: bool = False) -> str:
             repo_id=url.repo_id, folder_path=folder, allow_patterns=HUB_FILES, commit_message="Pushed by ap-ranker"
         )
     except (HTTPError, OSError, ValueError) as error:  # no network, no right to write, a refused name or card
-        reason = one_line(str(error) or type(error).__name__, 120)
+        reason = one_line(str(error) or type(error).__name__)
         raise InputError(
-            f"Could not push to {repo!r} at {api.endpoint}: {reason}. Nothing was uploaded. Name a NAMESPACE/NAME that "
-            "you may write to, and log in: hf auth login"
+            f"Could not push to {repo!r} at {api.endpoint}: {reason}. Nothing was uploaded. Name as REPO a "
+            "NAMESPACE/NAME that you may write to, and set HF_TOKEN, or: hf auth login"
         ) from error
     return str(url)

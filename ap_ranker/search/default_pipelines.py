@@ -39,11 +39,11 @@ def write_pipelines(folder: Path, *, overwrite: bool = False) -> list[Path]:
     for path in sorted(DEFAULTS.iterdir()):
         if path.suffix in (".json", ".yaml"):
             copies[folder / path.name] = path.read_text(encoding="utf-8")
-    existing = [str(path) for path in copies if path.exists()]
+    existing = [path.name for path in copies if path.exists()]
     if existing and not overwrite:
         raise InputError(
-            f"Expected a folder without these files, found {one_line(', '.join(existing), 80)}. "
-            "Choose another, or give --overwrite."
+            f"Expected a folder without these files, found {one_line(', '.join(existing), 60)} in "
+            f"{folder}. Choose another, or give --overwrite."
         )
     for path, text in copies.items():
         write_text_atomically(path, text)

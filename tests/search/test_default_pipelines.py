@@ -44,7 +44,7 @@ def test_copies_to_adapt(tmp_path: Path) -> None:
     mine = tmp_path / "mine" / "faq_search.yaml"
     mine.write_text("mine")
     (tmp_path / "mine" / "faq_search_hybrid.yaml").unlink()
-    with refused("faq_search.yaml … --overwrite"):
+    with refused("elasticsearch_index.json … mine … --overwrite"):
         write_pipelines(tmp_path / "mine")
     assert mine.read_text() == "mine"
     assert not (tmp_path / "mine" / "faq_search_hybrid.yaml").exists()

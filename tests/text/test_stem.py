@@ -38,11 +38,12 @@ def test_threads_do_not_mix_their_words_up() -> None:
 
 
 @pytest.mark.parametrize("language", ["englisch", "English", "", 3, ["english"]])
-def test_other_languages_are_refused_with_a_list(language: object) -> None:
+def test_other_languages_are_refused_with_names_of_some(language: object) -> None:
     assert not is_language(language)
-    with refused(f"language … arabic … english … {language!r}") as error:
+    with refused(f"language … {language!r}") as error:
         check_language(language)
-    assert all(name in str(error.value) for name in LANGUAGES)
+    assert sum(name in str(error.value) for name in LANGUAGES) >= 3
+    assert len(str(error.value)) <= 200
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,7 @@ def test_other_languages_are_refused_with_a_list(language: object) -> None:
     [
         ("German", "Did you mean 'german'?"),
         ("englisch", "Did you mean 'english'?"),
-        ("chinese", "null for Chinese, Japanese and Korean"),
+        ("chinese", "Leave it out, or write null."),
     ],
 )
 def test_other_names_of_a_language(typed: str, remedy: str) -> None:
