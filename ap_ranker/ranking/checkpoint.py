@@ -238,7 +238,7 @@ def find_checkpoint(source: str | Path, token: str | None = None) -> Path:
     folder = Path(source)
     restore(folder)
     if not folder.exists():
-        advice = "Train one: ap-ranker train DATA --output DIR"
+        advice = "Train one: ap-ranker train DATA --output DIR, or without questions: ap-ranker init"
         folder = download("checkpoint", str(source), HUB_FILES, advice, token)
     if not is_checkpoint(folder):
         content = ["a file"]
