@@ -146,7 +146,7 @@ def test_a_plot_without_its_numbers_names_the_command(
 ) -> None:
     monkeypatch.setattr(plots, "ROOT", tmp_path)
     monkeypatch.setattr(plots, "BENCHMARK", tmp_path / "results.json")
-    with pytest.raises(SystemExit, match="python -m benchmarks insuranceqa .*--json results.json"):
+    with pytest.raises(SystemExit, match=r"python -m benchmarks insuranceqa .*--json results\.json"):
         plots.plot_times(tmp_path)
 
 
