@@ -124,7 +124,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setattr("ap_ranker.search.default_pipelines.DEFAULTS", ROOT / "pipelines")  # as in a wheel
         for command in (
             "split FAQ.csv --output data",
-            "init --documents FAQ.csv --output checkpoints/faq",
+            "train FAQ.csv --epochs 0 --output checkpoints/faq",  # sets questions aside
             "pipelines --output pipelines",
         ):
             assert run(*command.split(), folder=folder).code == 0
