@@ -57,6 +57,7 @@ NOT_RUN = {
 
 ELSEWHERE = {
     r"--host 0\.0\.0\.0": "listens to other machines",
+    r"elasticsearch": "needs a cluster",
     r"acme/|checkpoints/(mpnet|student)": "needs the checkpoint of the lines above it",
 }
 """Pattern of a command that begins a server -> why none is begun here."""
@@ -107,6 +108,7 @@ def write_files(folder: Path) -> None:
     sections = "".join(f"\n## {question}\n\n{answer}\n" for question, answer, _ in table)
     (folder / "handbook" / "returns.md").write_text(f"# Handbook\n{sections}", encoding="utf-8")
     (folder / "synonyms.txt").write_text(blocks(ROOT / "docs" / "documents.md", "text")[-1], encoding="utf-8")
+    (folder / "page.yaml").write_text(blocks(ROOT / "docs" / "first_week.md", "yaml")[0], encoding="utf-8")
     (folder / "settings.yaml").write_text(blocks(ROOT / "docs" / "training.md", "yaml")[0], encoding="utf-8")
     search = next(text for text in blocks(ROOT / "docs" / "haystack.md", "yaml") if "fuse_scores: true}" in text)
     path = search.replace("documents: FAQ.csv  # read into memory", "path: faq-index")
