@@ -2,7 +2,8 @@
 
     python docs/plots.py
 
-The benchmark draws its times itself: `python -m benchmarks DATA --plot docs/images/benchmark.png`
+The times are of `python -m benchmarks DATA --models ap-transformer,ap-cnn --json benchmarks/results.json`, which may
+also have other models.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
 EVERY_STEP = ROOT / "examples" / "every_step" / "results.json"
 SMALL_DATA = ROOT / "examples" / "small_data" / "results.json"
+BENCHMARK = ROOT / "benchmarks" / "results.json"
 
 SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "ap-ranker", "font.size": 10}
 """Text stays text, and the same numbers give the same file."""
@@ -45,6 +47,16 @@ STATES = {
     BM25: ("BM25", "black"),
 }
 
+SYSTEMS = {
+    "cross-encoder": "tab:brown",
+    "late interaction": "tab:orange",
+    PEER: "tab:red",
+    "ap-transformer": "tab:blue",
+    "ap-cnn": "tab:green",
+    BM25: "black",
+}
+"""What is drawn of the benchmark, with its colours."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -53,7 +65,7 @@ class Line:
     Attributes:
         name: for a reader.
         colour: of matplotlib.
-        points: numbers of questions or pairs, and MRR at each.
+        points: numbers of questions, pairs or candidates, and the MRR or the milliseconds at each.
     """
 
     name: str
@@ -96,6 +108,16 @@ def few_pairs(data: str) -> list[Line]:
     sizes = sorted({size for line in lines for size in line.points})
     bm25 = fmean(row["bm25"]["MRR"] for row in rows)
     return [*lines, Line(BM25, "black", dict.fromkeys(sizes, bm25))]
+
+
+def times(state: str) -> list[Line]:
+    """Milliseconds of half of the questions by the number of candidates; the state is `warm` or `cold`."""
+    rows = json.loads(BENCHMARK.read_text(encoding="utf-8"))["latency"]
+    lines = []
+    for system, colour in SYSTEMS.items():
+        own = [row for row in rows if row["system"] == system]
+        lines.append(Line(system, colour, {row["candidates"]: row[state]["p50"] for row in own}))
+    return lines
 
 
 def draw(axes: Axes, lines: Sequence[Line], title: str, of: str) -> None:
@@ -148,6 +170,27 @@ def plot_few_pairs(folder: Path = IMAGES) -> None:
     save(figure, "quality_few_pairs.svg", folder)
 
 
+def plot_times(folder: Path = IMAGES) -> None:
+    """SystemExit: the benchmark's numbers are not there."""
+    if not BENCHMARK.exists():
+        raise SystemExit(
+            f"{BENCHMARK.relative_to(ROOT)}: expected the numbers of a benchmark, found no file. Write it: "
+            f"python -m benchmarks insuranceqa --models ap-transformer,ap-cnn --json {BENCHMARK.relative_to(ROOT)}"
+        )
+    with rc_context(SETTINGS):
+        figure = Figure(figsize=(9.5, 4.6), layout="constrained")
+        left, right = figure.subplots(1, 2, sharey=True)
+        draw(left, times("warm"), "Warm: answers cached", "candidates")
+        draw(right, times("cold"), "Cold: nothing cached", "candidates")
+        left.set_yscale("log")
+        left.yaxis.set_major_formatter("{x:,g}")
+        left.set_ylabel("milliseconds per question (p50)")
+        handles, names = left.get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    save(figure, "time_by_candidates.svg", folder)
+
+
 if __name__ == "__main__":
     plot_public_faqs()
     plot_few_pairs()
+    plot_times()

@@ -13,6 +13,9 @@ import matplotlib
 import pytest
 from conftest import ROOT, imported
 
+from benchmarks.latency import Latency, Times
+from benchmarks.report import Benchmark
+
 PAGE = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 EXAMPLES = ROOT / "examples"
 
@@ -111,3 +114,51 @@ def test_the_lines_are_means(plots: ModuleType) -> None:
     assert [f"{line[300]:.3f}" for line in (bm25, peer, wordings, served)] == shown
     assert bm25 == dict.fromkeys((0, 10, 30, 100, 300), bm25[0])
     assert [len(line.points) for line in plots.few_pairs("covid")] == [3] * 6
+
+
+@pytest.fixture
+def benchmark_numbers(plots: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file as `python -m benchmarks --json` writes it: a system's n-th time is n times its place in milliseconds."""
+    rows = []
+    for number, candidates in enumerate((10, 100, 1000), start=1):
+        for place, name in enumerate([*plots.SYSTEMS, "qa-bilstm"], start=1):
+            warm, cold = (Times(factor * number * place, 99_999.0) for factor in (1.0, 50.0))
+            rows.append(Latency(name, candidates, 20, cold, warm, 1.0, None, None))
+    benchmark = Benchmark("data", 1000, 20, "a machine", None, rows, [], "ap-transformer", [], [], [])
+    monkeypatch.setattr(plots, "BENCHMARK", tmp_path / "results.json")
+    (tmp_path / "results.json").write_text(benchmark.to_json())
+
+
+@pytest.mark.usefixtures("benchmark_numbers")
+def test_time_against_candidates(plots: ModuleType, tmp_path: Path) -> None:
+    warm, cold = ({line.name: line.points for line in plots.times(state)} for state in ("warm", "cold"))
+    assert warm["cross-encoder"] == {10: 1.0, 100: 2.0, 1000: 3.0}
+    assert cold["BM25"] == {10: 300.0, 100: 600.0, 1000: 900.0}
+    plots.plot_times(tmp_path)
+    drawn = (tmp_path / "time_by_candidates.svg").read_text(encoding="utf-8")
+    for text in (*plots.SYSTEMS, "1,000", "Warm: answers cached", "Cold: nothing cached"):
+        assert f">{text}<" in drawn, text
+    assert "qa-bilstm" not in drawn
+
+
+def test_a_plot_without_its_numbers_names_the_command(
+    plots: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plots, "ROOT", tmp_path)
+    monkeypatch.setattr(plots, "BENCHMARK", tmp_path / "results.json")
+    with pytest.raises(SystemExit, match=r"python -m benchmarks insuranceqa .*--json results\.json"):
+        plots.plot_times(tmp_path)
+
+
+@pytest.mark.skipif(not (ROOT / "benchmarks" / "results.json").exists(), reason="no benchmark is committed as JSON")
+def test_the_plot_of_times_is_that_of_the_benchmark(plots: ModuleType, tmp_path: Path) -> None:
+    """python docs/plots.py; the table beside it shows the same numbers."""
+    plots.plot_times(tmp_path)
+    committed = (plots.IMAGES / "time_by_candidates.svg").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    assert "images/time_by_candidates.svg" in page
+    if f"Matplotlib v{matplotlib.__version__}," in committed:
+        assert (tmp_path / "time_by_candidates.svg").read_text(encoding="utf-8") == committed, "python docs/plots.py"
+    for line in plots.times("warm"):
+        (shown,) = re.findall(rf"^\| \W*{line.name}\b[^|]*\| ([\d.,]+) ms \|", page, re.MULTILINE)
+        assert float(shown.replace(",", "")) == pytest.approx(line.points[100], rel=0.02)
