@@ -63,7 +63,9 @@ def test_they_come_back_from_a_store(model: Path) -> None:
     assert counts(pipeline.get_component("ranker")) == (0, len(found))
     assert not any(STATES in document.meta for document in found)
     loaded_checkpoints._loaded.clear()
-    alone = ranked(AnswerRanker(model=model, device=CPU), [one for one in DOCUMENTS if one.id in {it.id for it in found}])
+    alone = ranked(
+        AnswerRanker(model=model, device=CPU), [one for one in DOCUMENTS if one.id in {it.id for it in found}]
+    )
     assert {document.id: document.score for document in found} == pytest.approx(alone, abs=1e-6)
     assert all(STATES in document.meta for document in documents), "the caller's documents stay as they were"
 

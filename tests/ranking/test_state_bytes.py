@@ -112,7 +112,9 @@ def test_whatever_is_in_a_field(sealer_and_field: tuple[StateSealer, str], data:
     place = data.draw(st.integers(0, len(content)))
     kept = data.draw(st.integers(place, len(content)))
     mutated = content[:place] + data.draw(st.binary(max_size=8)) + content[kept:]
-    anything = st.one_of(st.text(), st.integers(), st.none(), st.lists(st.text()), st.dictionaries(st.text(), st.text()))
+    anything = st.one_of(
+        st.text(), st.integers(), st.none(), st.lists(st.text()), st.dictionaries(st.text(), st.text())
+    )
     for value in (b64encode(mutated).decode(), data.draw(anything)):
         opened = sealer.open([TEXTS[1]], [value])
         assert bool(opened) == (value == field)
