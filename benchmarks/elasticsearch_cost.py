@@ -43,6 +43,7 @@ from ap_ranker.documents import read_entries
 from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.ranking.quantization import QuantizedStates
 from ap_ranker.ranking.state_store import StateStore
+from ap_ranker.ranking.text_encoder import BATCH_SIZE
 from ap_ranker.ranking.wordings import EMBEDDED_BY
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.elasticsearch.build_index import build_index
@@ -194,7 +195,7 @@ def _carrier(
     """Gives documents the states of some that are encoded, sealed as their own."""
     ranker = retriever.loaded()
     with torch.inference_mode():
-        batches = ranker._reader._kept_states(retriever.texts.texts(documents[:ENCODED_ANSWERS]))
+        batches = ranker._reader._kept_states(retriever.texts.texts(documents[:ENCODED_ANSWERS]), BATCH_SIZE)
         states = QuantizedStates.joined([batch for _, batch in batches])
 
     def carry(some: list[Document]) -> list[Document]:

@@ -350,7 +350,10 @@ def test_states_are_in_nothing_that_is_returned(search: Search, tmp_path: Path) 
     found += pipeline.answer("battery")[0]
     assert not [one for one in found if STATES in str(one.to_dict())]
     with client_of(pipeline, local) as client:
-        for path, body in (("/api/search", {"question": "battery"}), (f"/{search.searching.stem}/run", {"query": "battery"})):
+        for path, body in (
+            ("/api/search", {"question": "battery"}),
+            (f"/{search.searching.stem}/run", {"query": "battery"}),
+        ):
             reply = client.post(path, json=body)
             assert reply.status_code == 200
             assert "original battery" in reply.text
