@@ -22,7 +22,8 @@ ONLY_STATES = {"includes": [STATES]}
 
 @dataclass(frozen=True)
 class FetchedDocument:
-    """What was asked for of a document of an index: itself, its sealed states, or both.
+    """
+    What was asked for of a document of an index: itself, its sealed states, or both.
 
     `change` is the number of its last change. What others have written as states may be anything.
     """
