@@ -7,6 +7,10 @@ and the same ranker, and answer in turn. The index of Haystack's components is a
 documents: so it was before ap-ranker had a retriever of its own. The documents' vectors are random ones: only costs are
 measured here, and to encode 100,000 answers takes 20 minutes. Every question has been asked before, so that what it
 finds is encoded. Requests and bytes are counted by a proxy, in a pass of its own.
+
+The documents of ours carry states, of the size that those of real answers have, but of other ones. `nothing cached` is
+the search whose memory of documents and states is emptied before each question, `encoded here` the same without states,
+as it was before documents carried any.
 """
 
 from __future__ import annotations
@@ -16,14 +20,17 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
+from unittest.mock import patch
 
 import numpy as np
+import torch
 import typer
 import yaml
 from elastic.adapter import Adapter
@@ -34,28 +41,41 @@ from haystack import Document
 from ap_ranker.data.faq import Match
 from ap_ranker.documents import read_entries
 from ap_ranker.evaluation.markdown import markdown_table
+from ap_ranker.ranking.quantization import QuantizedStates
+from ap_ranker.ranking.state_store import StateStore
+from ap_ranker.ranking.text_encoder import BATCH_SIZE
 from ap_ranker.ranking.wordings import EMBEDDED_BY
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.elasticsearch.build_index import build_index
 from ap_ranker.search.elasticsearch.index_layout import SETTINGS
-from ap_ranker.search.elasticsearch.index_target import IndexTarget, elasticsearch_of, find_target
+from ap_ranker.search.elasticsearch.index_target import elasticsearch_of, find_target
 from ap_ranker.training.untrained import write_untrained
 from haystack_integrations.common.ap_ranker.entries import to_document
+from haystack_integrations.common.ap_ranker.query_data import with_states
+from haystack_integrations.components.retrievers.ap_ranker import ElasticsearchFAQRetriever
+from haystack_integrations.components.retrievers.ap_ranker.kept_documents import KeptDocuments
 
 ROOT = Path(__file__).parents[1]
 FAQ = ROOT / "examples" / "faq" / "answers.csv"
 QUESTIONS = ROOT / "examples" / "faq" / "test.csv"
 CLIENTS = 8
 WRITTEN_AT_ONCE = 500
+ENCODED_ANSWERS = 100
+"""Number of answers that are encoded for the states of all."""
+
 WARM = 8
 """How often all questions are asked before those that count: Elasticsearch compiles what it runs often."""
 
 EARLIER = "Haystack's components"
+OURS = "ours, cached"
+EMPTIED = "ours, nothing cached"
+ENCODED = "ours, nothing cached, encoded here"
+MEMORY = "in memory"
 
 SYSTEMS = {
     EARLIER: "faq_search_hybrid_elasticsearch.yaml",
-    "ours": "faq_elasticsearch.yaml",
-    "in memory": "faq_search_hybrid.yaml",
+    OURS: "faq_elasticsearch.yaml",
+    MEMORY: "faq_search_hybrid.yaml",
 }
 MEASURES = ("requests", "KB", "ms", "client ms", "engine ms", "questions/s")
 
@@ -64,12 +84,14 @@ def main(
     documents: Annotated[Path | None, typer.Option(help="A table of answers for larger sizes.")] = None,
     sizes: Annotated[str, typer.Option(help="Numbers of answers.")] = "168,27413",
     number: Annotated[int, typer.Option(min=1, help="Number of questions.")] = 20,
+    output: Annotated[Path | None, typer.Option(help="A JSON file to write the rows into.")] = None,
 ) -> None:
     """Print a table: a row for each number of answers and each system."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with QUESTIONS.open(encoding="utf-8", newline="") as file:
         questions = [row["question"] for row in csv.DictReader(file)][:number]
     rows = []
+    measured: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="ap-ranker-cost-") as folder:
         place = Path(folder)
         place.chmod(0o755)
@@ -84,10 +106,17 @@ def main(
                 made = [to_document(entry, Match.both) for entry in read_entries(source)]
                 copies = [_numbered(made[row % len(made)], row // len(made)) for row in range(size)]
                 for name, measures in _measured(engine, place / str(size), checkpoint, copies, questions).items():
-                    rows.append([f"{size:,}", name, *(f"{measures[each]:.1f}" for each in MEASURES)])
+                    rows.append([f"{size:,}", name, *(_shown(measures.get(each)) for each in MEASURES)])
+                    measured.append({"answers": size, "system": name, **measures})
+                if output is not None:
+                    output.write_text(json.dumps(measured, indent=1))
                 typer.echo(markdown_table(["answers", "system", *MEASURES], rows))
         finally:
             engine.stop()
+
+
+def _shown(measure: float | None) -> str:
+    return "–" if measure is None else f"{measure:.1f}"
 
 
 def _numbered(document: Document, copy: int) -> Document:
@@ -115,19 +144,22 @@ def _measured(
     pipelines = {
         name: _pipeline(folder, file, checkpoint, engine.urls, len(documents)) for name, file in SYSTEMS.items()
     }
-    ours, memory = pipelines["ours"], pipelines["in memory"]
+    ours, memory = pipelines[OURS], pipelines[MEMORY]
     [store] = ours._stores()
     retriever = ours._elasticsearch_retriever(store)
     assert retriever is not None
     target = find_target(store, None, [retriever])
     assert target is not None
     origin = {EMBEDDED_BY: target.origin}
-    random_target = IndexTarget(
-        store, target.maker, target.language, target.origin, 384, embed, target.embed_wordings, target.notes
-    )
+    carry = _carrier(retriever, documents)
+
+    def embed_with_states(some: list[Document]) -> list[Document]:
+        return carry(embed(some))
+
+    target = replace(target, embed=embed_with_states)
     if len(documents) > 1_000:  # a vector for each known wording would be encoded
-        random_target = IndexTarget(store, target.maker, target.language, target.origin, 384, embed, None, target.notes)
-    build_index(random_target, documents)
+        target = replace(target, embed_wordings=None)
+    build_index(target, documents)
     _write_as_earlier(pipelines[EARLIER], embed(documents))
     [in_memory] = memory._stores()
     in_memory.documents = None
@@ -138,19 +170,74 @@ def _measured(
         for question in [*questions] * WARM:
             pipeline.answer(question)
         found[name] = _times(engine, pipeline, questions)
-    for name in (EARLIER, "ours"):
+    for name in (EARLIER, OURS):
         through = _pipeline(folder, SYSTEMS[name], checkpoint, [proxy.url], len(documents))
         through.prepare()
-        for question in questions:
-            through.answer(question)
-        proxy.requests.clear()
-        proxy.traffic = 0
-        for question in questions:
-            through.answer(question)
-        found[name] |= {"requests": len(proxy.requests) / len(questions), "KB": proxy.traffic / len(questions) / 1000}
-    found["in memory"] |= {"requests": 0.0, "KB": 0.0}
+        found[name] |= _traffic(proxy, through, questions, before=_nothing)
+    empty = _emptier(ours)
+    empty_through = _emptier(through)
+    found[EMPTIED] = _alone(engine, ours, questions, before=empty)
+    found[EMPTIED] |= _traffic(proxy, through, questions, before=empty_through)
+    with (
+        patch.object(StateStore, "is_read", new=False),
+        patch.object(StateStore, "lacking", autospec=True, return_value=[]),
+    ):
+        found[ENCODED] = _alone(engine, ours, questions, before=empty)
+        found[ENCODED] |= _traffic(proxy, through, questions, before=empty_through)
+    found[MEMORY] |= {"requests": 0.0, "KB": 0.0}
     proxy.close()
     return found
+
+
+def _carrier(
+    retriever: ElasticsearchFAQRetriever, documents: Sequence[Document]
+) -> Callable[[list[Document]], list[Document]]:
+    """Gives documents the states of some that are encoded, sealed as their own."""
+    ranker = retriever.loaded()
+    with torch.inference_mode():
+        batches = ranker._reader._kept_states(retriever.texts.texts(documents[:ENCODED_ANSWERS]), BATCH_SIZE)
+        states = QuantizedStates.joined([batch for _, batch in batches])
+
+    def carry(some: list[Document]) -> list[Document]:
+        texts = retriever.texts.texts(some)
+        rows = [row % len(states.lengths) for row in range(len(some))]
+        return with_states(some, ranker._sealer.seal(texts, states[rows], ranker._reader.stored_dtype))
+
+    return carry
+
+
+def _nothing() -> None:
+    """What is done before a question whose answers may be known."""
+
+
+def _emptier(pipeline: DeclaredPipeline) -> Callable[[], None]:
+    """Empties what our search keeps in memory of documents and of states."""
+    retriever = pipeline.index_retriever()
+    ranker = pipeline.ranker()
+    assert retriever is not None
+    assert ranker is not None
+    cache = ranker.loaded().cache
+    assert cache is not None
+
+    def empty() -> None:
+        retriever._kept = KeptDocuments()
+        cache.clear()
+
+    return empty
+
+
+def _traffic(
+    proxy: Adapter, pipeline: DeclaredPipeline, questions: Sequence[str], *, before: Callable[[], None]
+) -> dict[str, float]:
+    """Requests and kilobytes of a question that has been asked once."""
+    for question in questions:
+        pipeline.answer(question)
+    proxy.requests.clear()
+    proxy.traffic = 0
+    for question in questions:
+        before()
+        pipeline.answer(question)
+    return {"requests": len(proxy.requests) / len(questions), "KB": proxy.traffic / len(questions) / 1000}
 
 
 def _pipeline(folder: Path, name: str, checkpoint: Path, hosts: list[str], size: int) -> DeclaredPipeline:
@@ -160,7 +247,7 @@ def _pipeline(folder: Path, name: str, checkpoint: Path, hosts: list[str], size:
     file = folder / "settings.json"
     file.write_text(json.dumps(settings))
     declared = yaml.safe_load((ROOT / "pipelines" / name).read_text(encoding="utf-8"))
-    is_ours = name == SYSTEMS["ours"]
+    is_ours = name == SYSTEMS[OURS]
     more = {"index": f"cost-{size}", "settings": str(file)} if is_ours else {"index": f"earlier-{size}"}
     change(declared, checkpoint, {"hosts": hosts, "request_timeout": 60, **more})
     path = folder / name
@@ -181,19 +268,27 @@ def _write_as_earlier(pipeline: DeclaredPipeline, documents: list[Document]) -> 
 
 
 def _times(engine: Engine, pipeline: DeclaredPipeline, questions: Sequence[str]) -> dict[str, float]:
-    """Milliseconds of a question alone, processor time of both sides, and questions a second of 8 clients."""
-    seconds = []
-    client, served = time.process_time(), _processor_seconds(engine)
-    for question in questions:
-        with _clock(seconds):
-            pipeline.answer(question)
-    client, served = time.process_time() - client, _processor_seconds(engine) - served
+    """As `_alone`, and questions a second of 8 clients."""
+    alone = _alone(engine, pipeline, questions, before=_nothing)
     start = time.perf_counter()
     with ThreadPoolExecutor(CLIENTS) as clients:
         list(clients.map(pipeline.answer, [*questions, *questions]))
-    rate = 2 * len(questions) / (time.perf_counter() - start)
+    return alone | {"questions/s": 2 * len(questions) / (time.perf_counter() - start)}
+
+
+def _alone(
+    engine: Engine, pipeline: DeclaredPipeline, questions: Sequence[str], *, before: Callable[[], None]
+) -> dict[str, float]:
+    """Milliseconds of a question alone, and processor time of both sides."""
+    seconds: list[float] = []
+    client, served = time.process_time(), _processor_seconds(engine)
+    for question in questions:
+        before()
+        with _clock(seconds):
+            pipeline.answer(question)
+    client, served = time.process_time() - client, _processor_seconds(engine) - served
     each = 1000 / len(questions)
-    return {"ms": 1000 * median(seconds), "client ms": client * each, "engine ms": served * each, "questions/s": rate}
+    return {"ms": 1000 * median(seconds), "client ms": client * each, "engine ms": served * each}
 
 
 @contextmanager

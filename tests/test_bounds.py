@@ -30,9 +30,7 @@ from ap_ranker.text.synonyms import MOST, read_synonyms
 from ap_ranker.web import presentation
 from ap_ranker.web.page.markdown import MAX_CHARACTERS, MOST_TIMES, to_html
 
-elasticsearch_retriever = importlib.import_module(
-    "haystack_integrations.components.retrievers.ap_ranker.elasticsearch_retriever"
-)
+kept_documents = importlib.import_module("haystack_integrations.components.retrievers.ap_ranker.kept_documents")
 passages = importlib.import_module("ap_ranker.documents.passages")
 
 KEPT_OF_QUESTIONS = (
@@ -248,9 +246,9 @@ def test_nothing_is_kept_of_long_words_of_questions() -> None:
 
 
 def test_long_documents_of_elasticsearch_are_forgotten_sooner() -> None:
-    kept = elasticsearch_retriever._KeptDocuments()
+    kept = kept_documents.KeptDocuments()
     long = Document(content="word " * 20_000)
-    for number in range(elasticsearch_retriever.MOST_CHARACTERS // 100_000 + 1):
+    for number in range(kept_documents.MOST_CHARACTERS // 100_000 + 1):
         assert not kept.is_full
         kept.rows.clear()
         kept.add((str(number), 0), long, None)

@@ -28,12 +28,17 @@ TOGETHER = 16
 
 @dataclass(frozen=True)
 class CacheInfo:
-    """Statistics of a cache: texts found and not found, texts that it holds now, and their size."""
+    """Statistics of a cache: texts found and not found, texts that it holds now, and their size.
+
+    `encoded` are the texts that were encoded for it, `fetched` those whose states came with documents.
+    """
 
     hits: int
     misses: int
     entries: int
     bytes: int
+    encoded: int
+    fetched: int
 
 
 class EncodingCache:
@@ -46,7 +51,7 @@ class EncodingCache:
         self.max_bytes = max_bytes
         self.dtype = dtype
         self._entries: OrderedDict[str, QuantizedStates] = OrderedDict()
-        self._bytes = self._hits = self._misses = 0
+        self._bytes = self._hits = self._misses = self._encoded = self._fetched = 0
         self._lock = threading.Condition()  # which tells when an encoding has ended
         self._encoding: set[str] = set()  # texts that a thread is encoding
 
@@ -56,8 +61,18 @@ class EncodingCache:
 
     def count(self, texts: Sequence[str]) -> int:
         """The number of texts that are in the cache; unlike `find`, this does not count as a use."""
+        return len(texts) - len(self.lacking(texts))
+
+    def lacking(self, texts: Sequence[str]) -> list[int]:
+        """The indices of texts that are not in the cache; no use of it either."""
         with self._lock:
-            return sum(text in self._entries for text in texts)
+            return [index for index, text in enumerate(texts) if text not in self._entries]
+
+    def clear(self) -> None:
+        """Forget all states; what was counted stays."""
+        with self._lock:
+            self._entries.clear()
+            self._bytes = 0
 
     def find(self, texts: Sequence[str]) -> dict[int, QuantizedStates]:
         """The states of those of the texts that are in the cache, each alone, by their indices."""
@@ -82,6 +97,12 @@ class EncodingCache:
                 while self._bytes > self.max_bytes:
                     self._bytes -= _size(*self._entries.popitem(last=False))
 
+    def put_fetched(self, texts: Sequence[str], states: QuantizedStates) -> None:
+        """As `put`, of states that came with documents."""
+        with self._lock:
+            self._fetched += len(texts)
+        self.put(texts, states)
+
     def encoded_once(
         self, texts: Sequence[str], encode: Callable[[list[int]], States]
     ) -> list[tuple[list[int], QuantizedStates]]:
@@ -103,6 +124,8 @@ class EncodingCache:
             if new:
                 encoded = QuantizedStates.quantize(encode(new), self.dtype or StateDtype.float32)
                 self.put([texts[index] for index in new], encoded)
+                with self._lock:
+                    self._encoded += len(new)
                 parts.append((new, encoded))
         finally:
             with self._lock:
@@ -111,9 +134,16 @@ class EncodingCache:
         return parts
 
     def info(self) -> CacheInfo:
-        """Hits, misses, entries and bytes so far."""
+        """What it has counted so far."""
         with self._lock:
-            return CacheInfo(self._hits, self._misses, len(self._entries), self._bytes)
+            return CacheInfo(
+                self._hits,
+                self._misses,
+                entries=len(self._entries),
+                bytes=self._bytes,
+                encoded=self._encoded,
+                fetched=self._fetched,
+            )
 
 
 def _size(text: str, states: QuantizedStates) -> int:

@@ -3,6 +3,7 @@
 | texts | in memory | on disk, in the user's cache or a folder that is named, if this process keeps encodings |
 |---|---|---|
 | answers | states, up to a size, as rankers read them | states, as rankers read them; vectors |
+| answers of a store whose documents carry states (`state_bytes`) | the same | nothing more |
 | known wordings | vectors in 8 bits | vectors |
 | the last questions of users | states | never |
 
@@ -26,6 +27,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.ranking.cache import CACHE_BYTES, EncodingCache, QuestionStates
 from ap_ranker.ranking.fingerprint import Version, checkpoint_version, fingerprint, known_fingerprint
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
+from ap_ranker.ranking.state_bytes import BITS
 from ap_ranker.ranking.stored_encodings import KeptEncodings, Manifest
 from ap_ranker.ranking.wordings import WordingVectors
 
@@ -110,6 +112,38 @@ class StateStore:
             self._exact.append((texts, states))
             if sum(batch.nbytes for _, batch in self._exact) > EXACT_BYTES:
                 self.answers(self._usual_dtype)
+
+    def lacking(self, texts: Sequence[str]) -> list[int]:
+        """The indices of texts whose states a ranker that reads this store lacks in memory; none if nobody reads it."""
+        lacking: set[int] = set()
+        for cache in self._caches():
+            lacking.update(cache.lacking(texts))
+        return sorted(lacking)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether a ranker reads states from this store."""
+        return bool(self._caches())
+
+    def take(self, texts: Sequence[str], states: QuantizedStates, dtype: StateDtype) -> bool:
+        """Add states that came with documents, in `dtype` and on the rankers' device; whether all rankers can use them.
+
+        States in fewer bits than a ranker reads are not those that it would make, so that it encodes these texts.
+        """
+        are_for_all = True
+        device = next(iter(states.tensors().values())).device
+        for cache in self._caches():
+            read = cache.dtype or self._usual_dtype
+            if BITS[dtype] >= BITS[read]:
+                cache.put_fetched(texts, states.converted(read, device))
+            else:
+                are_for_all = False
+        return are_for_all
+
+    def _caches(self) -> list[EncodingCache]:
+        """Those that keep anything."""
+        with self._lock:
+            return [cache for cache in self._answers.values() if cache.max_bytes]
 
     def _add(self, cache: EncodingCache, dtype: StateDtype, texts: Sequence[str], states: QuantizedStates) -> None:
         device = next(iter(states.tensors().values())).device

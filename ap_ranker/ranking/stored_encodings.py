@@ -1,7 +1,7 @@
 """The states of texts on disk, in a table of SQLite: a corpus may be larger than memory, and a restart is fast.
 
-A row of the table `states` is a text: its hash, its number of tokens, and the numbers of its states, one tensor of
-`QuantizedStates` after another, in the order of their names; `tensors` has the dtype of each, and the shape of a state.
+A row of the table `states` is a text: its hash, its number of tokens, and the numbers of its states, as `state_bytes`
+writes them; `tensors` has the dtype of each tensor, and the shape of a state.
 Several processes may read and write a file at once; of a text that two of them write, one row is kept.
 
 `Encodings` are what `ap-ranker encode` wrote for a whole corpus. `KeptEncodings` outlive a process in the user's cache
@@ -21,7 +21,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
-from math import prod
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,6 +32,7 @@ from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import cache_folder, make_folder
 from ap_ranker.ranking.fingerprint import stored_name, text_key
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
+from ap_ranker.ranking.state_bytes import layout_of, rows_of, states_of
 from ap_ranker.settings import read_fields, settings
 
 logger = logging.getLogger(__name__)
@@ -128,38 +128,21 @@ class Encodings:
 
     def states(self, texts: Sequence[str]) -> QuantizedStates:
         """The states of texts that are in the folder."""
-        kinds: dict[str, dict[str, torch.Tensor]] = {"token": {}, "text": {}}
         with _database(self.folder) as database:
             stored_rows = [row for row in _rows(database, "length, numbers", texts) if row]
-            starts = [0] * len(stored_rows)
+            layout: dict[str, tuple[np.dtype, tuple[int, ...]]] = {}
             for name, dtype, shape in database.execute("SELECT name, dtype, shape FROM tensors ORDER BY name"):
-                kind, _, own = name.partition(".")
-                kept = np.dtype(dtype)
-                size = json.loads(shape)
-                parts = []
-                for row, (length, numbers) in enumerate(stored_rows):
-                    end = starts[row] + kept.itemsize * prod(size) * (length if kind == "token" else 1)
-                    parts.append(numbers[starts[row] : end])
-                    starts[row] = end
-                together = bytearray().join(parts)  # not bytes: PyTorch warns of memory that is read-only
-                values = np.frombuffer(together, kept).reshape(-1, *size)
-                kinds[kind][own] = torch.from_numpy(values)
-        return QuantizedStates(np.array([length for length, _ in stored_rows]), kinds["token"], kinds["text"])
+                layout[name] = np.dtype(dtype), tuple(json.loads(shape))
+            return states_of(layout, stored_rows)
 
     def add(self, keys: Sequence[bytes], states: QuantizedStates) -> None:
         """Write the states of the texts with these hashes, all or none."""
-        arrays = {name: value.cpu().numpy() for name, value in sorted(states.tensors().items())}
         rows = []
-        for row, (key, start, length) in enumerate(zip(keys, states.starts, states.lengths.tolist(), strict=True)):
-            places = {"token": slice(start, start + length), "text": slice(row, row + 1)}
-            numbers = bytearray()
-            for name, values in arrays.items():
-                kind = name.partition(".")[0]
-                numbers += values[places[kind]].tobytes()
-            rows.append((key, length, bytes(numbers)))
+        for key, (length, numbers) in zip(keys, rows_of(states), strict=True):
+            rows.append((key, length, numbers))
         layout: list[tuple[str, str, str]] = []
-        for name, values in arrays.items():
-            layout.append((name, values.dtype.name, json.dumps(values.shape[1:])))
+        for name, (dtype, shape) in layout_of(states).items():
+            layout.append((name, dtype.name, json.dumps(shape)))
         with _database(self.folder, to_write=True) as database:
             database.executemany("INSERT OR IGNORE INTO tensors VALUES (?, ?, ?)", layout)
             database.executemany("INSERT OR IGNORE INTO states VALUES (?, ?, ?)", rows)

@@ -18,10 +18,11 @@ from torch import Tensor
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.models.base import AnswerModel, States
-from ap_ranker.ranking.cache import EncodingCache
+from ap_ranker.ranking.cache import CACHE_BYTES, EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig
 from ap_ranker.ranking.loaded_checkpoints import LoadedCheckpoint
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype, state_dtype
+from ap_ranker.ranking.state_bytes import StateSealer, layout_of
 from ap_ranker.ranking.state_store import StateStore
 from ap_ranker.ranking.stored_encodings import DATABASE, Encodings, KeptEncodings
 from ap_ranker.ranking.wordings import WordingVectors
@@ -251,6 +252,61 @@ class TextEncoder:
         if self.cache is not None or self._loaded is None:
             return embed(texts)
         return self._loaded.states.vectors("answers", texts, embed)
+
+    @torch.inference_mode()
+    def sealed_states(self, texts: Sequence[str], batch_size: int = BATCH_SIZE) -> list[str | None]:
+        """The states of N answers as their documents carry them, in the dtype that most rankers read.
+
+        What `embed_answers` has just encoded, after `fill_cache`, is not encoded again. `None`: those of this text
+        cannot travel (`StateSealer.seal`).
+        """
+        sealed: list[str | None] = [None] * len(texts)
+        reader = self._reader
+        for rows, states in reader._kept_states(texts, batch_size):
+            batch = self._sealer.seal([texts[row] for row in rows], states, reader.stored_dtype)
+            for row, field in zip(rows, batch, strict=True):
+                sealed[row] = field
+        return sealed
+
+    @torch.inference_mode()
+    def take_states(self, texts: Sequence[str], sealed: Sequence[Any]) -> int:
+        """Let this checkpoint's rankers read states that came with N documents.
+
+        `sealed` is what their fields have, whatever that is; these are the texts as the model reads them. Returns the
+        number of those that a ranker cannot use, whose texts are encoded when they are ranked.
+        """
+        try:
+            sealer = self._sealer
+        except InputError:  # another checkpoint has taken its place, and nothing tells what this one was
+            return len(texts)
+        n_usable = 0
+        for dtype, (opened, states) in sealer.open(texts, sealed).items():
+            if self._checkpoint.states.take(opened, states.converted(dtype, self.device), dtype):
+                n_usable += len(opened)
+        return len(set(texts)) - n_usable
+
+    @property
+    def reads_states(self) -> bool:
+        """Whether a ranker of this process keeps states of this checkpoint in memory."""
+        return self._checkpoint.states.is_read
+
+    def lacking_states(self, texts: Sequence[str]) -> list[int]:
+        """The places of texts that such a ranker would have to encode, or read from elsewhere."""
+        return self._checkpoint.states.lacking(texts)
+
+    @cached_property
+    def _reader(self) -> TextEncoder:
+        """Reads the states that rankers read, and fills their cache."""
+        reader = TextEncoder(self.model, self.tokenizer, self.device, self.config)
+        reader._loaded = self._loaded
+        reader.use_cache(0 if self.reads_states else CACHE_BYTES)  # a ranker's own limit stays
+        return reader
+
+    @cached_property
+    def _sealer(self) -> StateSealer:
+        example = self._encode_empty_text()
+        layouts = {dtype: layout_of(self.quantize(example, dtype)) for dtype in StateDtype}
+        return StateSealer(self._checkpoint.files.fingerprint, layouts, self.tokenizer.largest_id)
 
     @torch.inference_mode()
     def embed_wordings(self, texts: Sequence[str]) -> Tensor:

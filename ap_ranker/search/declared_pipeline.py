@@ -244,10 +244,11 @@ class DeclaredPipeline:
     ) -> None:
         """Encode documents into the ranker's cache, within some seconds, by default `ENCODING_SECONDS`.
 
-        `on_progress` is called with the number of documents done and their total.
+        Nothing is encoded for an index of the checkpoint, whose documents bring their states. `on_progress` is called
+        with the number of documents done and their total.
         """
         ranker = self.ranker()
-        if ranker is None:
+        if ranker is None or self.index_retriever() is not None:
             return
         most_seconds = ENCODING_SECONDS if seconds is None else seconds
         end = time.monotonic() + most_seconds

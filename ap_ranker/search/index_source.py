@@ -53,9 +53,9 @@ def entry_key(document: Document) -> str:
 
 
 def sources_of(
-    documents: Sequence[Document], maker: str, language: str | None, embed: Embed | None
+    documents: Sequence[Document], made_by: str, language: str | None, embed: Embed | None
 ) -> list[dict[str, Any]]:
-    """Documents as the index of a maker holds them; `embed` makes the vectors of known wordings, if the model can."""
+    """Documents as an index holds them; `embed` makes the vectors of known wordings, if the model can."""
     wordings = [list(dict.fromkeys(wordings_in_meta(document))) for document in documents]
     vectors = {} if embed is None else _vectors(wordings, embed)
     sources = []
@@ -72,7 +72,7 @@ def sources_of(
         source[KEYS] = keys
         if embed is not None:
             source[ASKED] = [{"vector": vectors[question]} for question in questions]
-        source[MADE_BY] = maker
+        source[MADE_BY] = made_by
         source[ENTRY] = entry_key(document)
         sources.append(source)
     return sources

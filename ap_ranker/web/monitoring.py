@@ -54,6 +54,10 @@ class SearchMetrics(Collector):
         if cache is not None:
             yield CounterMetricFamily("ap_ranker_cache_hits", "Texts found in the cache.", cache.hits)
             yield CounterMetricFamily("ap_ranker_cache_misses", "Texts that had to be encoded.", cache.misses)
+            help_text = "Answers that had to be encoded here in order to rank them."
+            yield CounterMetricFamily("ap_ranker_encoded_answers", help_text, cache.encoded)
+            help_text = "Answers whose states came with documents of the store."
+            yield CounterMetricFamily("ap_ranker_fetched_states", help_text, cache.fetched)
             yield GaugeMetricFamily("ap_ranker_cache_entries", "Texts in the cache.", cache.entries)
             yield GaugeMetricFamily("ap_ranker_cache_bytes", "Size of the cache.", cache.bytes)
         if self.entries is not None:

@@ -147,6 +147,7 @@ def test_to_dict() -> None:
         "suffix": "s",
     }
     more = {"batch_size": 3, "progress_bar": False, "meta_fields_to_embed": ["question"], "embedding_separator": " "}
+    more["states"] = True
     package = "haystack_integrations.components.embedders.ap_ranker"
     for kind, module, parameters in (
         (APTextEmbedder, "text_embedder", common),

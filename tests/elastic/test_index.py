@@ -92,7 +92,7 @@ def test_documents_of_others_stay(search: Search) -> None:
     other = {"id": "x", "content": "Ours.", "topic": "other"}
     search.request("PUT", f"{search.index}/_doc/x?refresh=true", other)
     assert counts(index(search, FAQ[:1])) == [0, 0, 2, 1]
-    assert search.documents()["x"] == other
+    assert search.documents()["x"].items() >= other.items()
     assert len(search.documents()) == 2
 
 

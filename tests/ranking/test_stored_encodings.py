@@ -244,14 +244,13 @@ def test_what_a_killed_process_began_to_write_is_taken_back(checkpoint: Path, tm
     assert 1000 not in found.lengths(ANSWERS)
 
 
-def test_several_processes_share_a_corpus(checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_of_torchrun_are_sent_to_the_index(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    encoded = 0
-    for rank in ("0", "1"):
-        monkeypatch.setenv("RANK", rank)
-        encoded += encode_corpus(checkpoint, ANSWERS, tmp_path / "e", device="cpu")
-        assert 0 < encoded < len(set(ANSWERS)) or rank == "1"
-    assert encoded == len(set(ANSWERS)) == len(Encodings.open(tmp_path / "e", fingerprint(checkpoint)))
+    with refused("2 … torchrun … ap-ranker index … --part 1/4"):
+        encode_corpus(checkpoint, ANSWERS, tmp_path / "e", device="cpu")
+    assert not (tmp_path / "e").exists()
 
 
 def test_another_checkpoints_encodings_are_refused(checkpoint: Path, tmp_path: Path) -> None:

@@ -60,6 +60,8 @@ def test_what_was_asked_and_answered(search: DeclaredPipeline) -> None:
     assert cache is not None
     assert found["ap_ranker_cache_hits_total", ()] == cache.hits > 0
     assert found["ap_ranker_cache_misses_total", ()] == cache.misses > 0
+    assert found["ap_ranker_encoded_answers_total", ()] == cache.encoded > 0
+    assert found["ap_ranker_fetched_states_total", ()] == cache.fetched == 0
     assert found["ap_ranker_cache_entries", ()] == cache.entries > 0
     assert found["ap_ranker_cache_bytes", ()] == cache.bytes > 0
     assert found["process_resident_memory_bytes", ()] > 1e7

@@ -21,11 +21,12 @@ from ap_ranker.search.elasticsearch.index_layout import Layout
 from ap_ranker.search.elasticsearch.index_lock import IndexLock, Range, locked_index
 from ap_ranker.search.index_source import Embed, entry_key, marked, sources_of
 from haystack_integrations.common.ap_ranker.entries import MARK
+from haystack_integrations.document_stores.ap_ranker.elasticsearch_documents import read_document
 from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
+    FIELDS_VERSION,
     MADE_BY,
     OF_INDEX,
     ElasticsearchFAQStore,
-    read_document,
 )
 
 KEYS = 2**32
@@ -50,8 +51,9 @@ class IndexTarget:
     """
     What an index is made for.
 
-    `maker` is the name of what makes it (`index_maker`), `embed` copies documents with their vectors, `embed_wordings`
-    makes those of known wordings; both are `None` without a model that has any, of `dimensions` numbers each.
+    `maker` is the name of what makes it (`index_maker`), `embed` copies documents with what the checkpoint makes of
+    them: vectors, of `dimensions` numbers, and states. `embed_wordings` makes the vectors of known wordings. Without a
+    model that has any, `dimensions` and `embed_wordings` are `None`; without a checkpoint, `embed` is so, too.
     """
 
     store: ElasticsearchFAQStore
@@ -67,6 +69,11 @@ class IndexTarget:
     def index(self) -> str:
         """The name of the index."""
         return self.store.index_of(self.maker)
+
+    @property
+    def made_by(self) -> str:
+        """What says of a document that it has all that this release writes for the index."""
+        return f"{self.maker}-{FIELDS_VERSION}"
 
 
 OFF = "-1"
@@ -260,7 +267,7 @@ class _Builder:
         missing: list[Document] = []
         for document_id, document in entries.items():
             in_index = done.get(document_id)
-            if in_index is None or in_index.made_by != self.target.maker:
+            if in_index is None or in_index.made_by != self.target.made_by:
                 missing.append(document)
         stale = [document_id for document_id in stored if document_id not in entries]
         n_finished = len(entries) - len(missing)
@@ -301,7 +308,7 @@ class _Builder:
         if target.embed is not None:
             documents = target.embed(documents)
             self.embedded += documents[:1]
-        sources = sources_of(documents, target.maker, target.language, target.embed_wordings)
+        sources = sources_of(documents, target.made_by, target.language, target.embed_wordings)
         for document, source in zip(documents, sources, strict=True):
             yield _insertion(document, source)
 
@@ -309,7 +316,7 @@ class _Builder:
         """Documents of other writers stay: those of the index before come along, those of this one can be searched."""
         for index in dict.fromkeys([self.index, before or self.index]):
             foreign: list[Document] = []
-            for hit in self.cluster.list_others(index, self.target.maker):
+            for hit in self.cluster.list_others(index, self.target.made_by):
                 if hit["_id"] in entries or MARK in hit["_source"]:
                     continue
                 document = read_document(hit["_id"], hit["_source"])
@@ -320,14 +327,14 @@ class _Builder:
     def _check(self, entries: Mapping[str, Document], changes: IndexChanges) -> None:
         """Read back what is there: the number of entries, and some vectors."""
         bounds = {"range": {MARK: {"gte": self.keys[0], "lt": self.keys[1]}}}
-        made = {"term": {MADE_BY: self.target.maker}}
+        made = {"term": {MADE_BY: self.target.made_by}}
         n_ours, n_made = self.cluster.counts(self.index, bounds, made)
         if not n_ours == n_made == len(entries) == changes.total:
             raise InputError(
                 f"Expected {len(entries):,} entries in the index {self.index!r}, found {n_ours:,}, of which {n_made:,} "
                 "were made by this checkpoint. Somebody else may be writing; run the command again."
             )
-        if self.target.embed is None:
+        if self.target.embed is None or self.target.dimensions is None:
             return
         sample = self.embedded[-SAMPLE:] or self.target.embed(list(entries.values())[:SAMPLE])
         for document in sample:
@@ -406,7 +413,7 @@ class _Builder:
         client = self.cluster.client
         all_ids = "".join(sorted(entries))
         digest = blake2b(all_ids.encode(), digest_size=8).hexdigest()
-        names = [f"done-{self.target.maker}-{digest}-{part}-of-{parts}" for part in range(1, parts + 1)]
+        names = [f"done-{self.target.made_by}-{digest}-{part}-of-{parts}" for part in range(1, parts + 1)]
         client.index(index=index, id=names[number - 1], document={"done": True}, refresh=True)
         answer = client.mget(index=index, ids=names, realtime=True)
         return all(document["found"] for document in answer["docs"])

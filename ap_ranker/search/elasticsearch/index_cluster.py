@@ -10,6 +10,7 @@ from typing import Any
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.search.elasticsearch.elasticsearch_errors import block_advice
 from haystack_integrations.common.ap_ranker.entries import MARK
+from haystack_integrations.document_stores.ap_ranker.elasticsearch_documents import WITHOUT_STATES
 from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
     ENTRY,
     MADE_BY,
@@ -118,10 +119,11 @@ class Cluster:
         """The ids of all documents."""
         return [hit["_id"] for hit in self._list(index, {"query": {"match_all": {}}, "_source": False})]
 
-    def list_others(self, index: str, maker: str) -> list[dict[str, Any]]:
-        """The documents that others wrote and whose fields `maker` has not made yet, with their sources."""
-        not_these = [{"exists": {"field": MARK}}, {"term": {MADE_BY: maker}}]
-        return self._list(index, {"query": {"bool": {"must_not": not_these}}, "seq_no_primary_term": True})
+    def list_others(self, index: str, made_by: str) -> list[dict[str, Any]]:
+        """The documents that others wrote and whose fields are not so `made_by` yet, with sources, without states."""
+        not_these = [{"exists": {"field": MARK}}, {"term": {MADE_BY: made_by}}]
+        query = {"bool": {"must_not": not_these}}
+        return self._list(index, {"query": query, "seq_no_primary_term": True, "_source": WITHOUT_STATES})
 
     def _list(self, index: str, search: Mapping[str, Any]) -> list[dict[str, Any]]:
         """All hits of a search at one moment, in the order of the shards."""

@@ -100,7 +100,7 @@ def _target_of(store: ElasticsearchFAQStore, ranker: Ranker, origin: str, embed:
     if ranker.config is not None:
         notes["calibrations"] = sorted(ranker.config.calibration)
     if not ranker.has_vectors:
-        return IndexTarget(store, index_maker(origin, language), language, origin, notes=notes)
+        return IndexTarget(store, index_maker(origin, language), language, origin, embed=embed, notes=notes)
     return IndexTarget(
         store,
         index_maker(origin, language),

@@ -27,6 +27,7 @@ from ap_ranker.errors import InputError, one_line
 from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_SCORE
 from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.state_bytes import STATES
 from ap_ranker.ranking.wordings import EMBEDDED_BY, WORDING_RANK, KnownWordings
 from haystack_integrations.common.ap_ranker.component import DocumentTexts, WarnOnce
 from haystack_integrations.common.ap_ranker.entries import MARK, content_and_answer, identity_of, wordings_in_meta
@@ -220,6 +221,17 @@ def with_embeddings(documents: Sequence[Document], embeddings: Sequence[list[flo
     for document, embedding in zip(documents, embeddings, strict=True):
         embedded.append(changed(document, document.meta | {EMBEDDED_BY: origin}, document.score, embedding))
     return embedded
+
+
+def with_states(documents: Sequence[Document], states: Sequence[str | None]) -> list[Document]:
+    """Copies of documents that carry these sealed states; without any where there are none."""
+    carriers: list[Document] = []
+    for document, sealed in zip(documents, states, strict=True):
+        meta = document.meta | {STATES: sealed}
+        if sealed is None:
+            del meta[STATES]
+        carriers.append(changed(document, meta, document.score, document.embedding))
+    return carriers
 
 
 def falling_order(scores: Sequence[float | None]) -> list[int]:

@@ -5,26 +5,32 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Self
 
-from haystack import Document, default_from_dict, default_to_dict, logging
+from haystack import Document, default_from_dict, default_to_dict
 from haystack.document_stores.types import DuplicatePolicy
 from haystack.errors import FilterError
 from haystack.utils import Secret
 
 from ap_ranker.errors import InputError, extra_for, library_errors, one_line
+from ap_ranker.ranking.state_bytes import STATES
 from ap_ranker.settings import checked_arguments
 from ap_ranker.text.reading import READING_VERSION, question_keys
 from haystack_integrations.document_stores.ap_ranker.documents import check_dictionary
+from haystack_integrations.document_stores.ap_ranker.elasticsearch_documents import (
+    WITHOUT_STATES,
+    FetchedDocument,
+    document_requests,
+    documents_of,
+    read_document,
+)
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
-
-logger = logging.getLogger(__name__)
 
 WORDS = "ap_ranker_words"
 LENGTH = "ap_ranker_length"
@@ -41,7 +47,11 @@ OF_INDEX = "ap_ranker"
 """The key in the `_meta` of a mapping for what `ap-ranker index` notes of an index."""
 
 LAYOUT = 1
-"""The version of these fields."""
+"""The version of these fields: an index of another one is another index."""
+
+FIELDS_VERSION = 2
+"""The version of what is written into a document: `ap-ranker index` writes those of an earlier one again, as 1 without
+states. They are searched meanwhile."""
 
 _RESULTS = (
     "responses.hits.hits._id,responses.hits.hits._score,responses.hits.hits._seq_no,responses.hits.hits._source,"
@@ -360,36 +370,54 @@ class ElasticsearchFAQStore:
             "missing, so nothing is answered. Look at the cluster's health, and ask again."
         )
 
-    def documents(self, index: str, ids: Sequence[str]) -> dict[str, tuple[int, Document]]:
-        """The documents with these ids, as far as they are still there, each with the number of its last change."""
-        if not ids:
+    def documents(
+        self, index: str, ids: Sequence[str], *, of_states: Sequence[str] = (), with_states: bool = False
+    ) -> dict[str, FetchedDocument]:
+        """
+        The documents with these ids, as far as they are still there, by one request.
+
+        :param index: The index.
+        :param ids: The ids of whole documents.
+        :param of_states: The ids of further documents, of which only the states are fetched.
+        :param with_states: Whether to fetch the states of whole documents, too.
+        :returns: Each by its id.
+        :raises IncompleteSearchError: A shard does not answer.
+        """
+        requests = document_requests(ids, of_states, with_states=with_states)
+        if not requests:
             return {}
-        documents: dict[str, tuple[int, Document]] = {}
+        documents: dict[str, FetchedDocument] = {}
+        whole = set(ids)
         with expected_reply(index):
             reply = self.client.mget(
-                index=index, ids=list(ids), filter_path="docs._id,docs._seq_no,docs.found,docs._source,docs.error"
+                index=index, docs=requests, filter_path="docs._id,docs._seq_no,docs.found,docs._source,docs.error"
             )
-            self._read_documents(index, reply, documents)
+            for hit in reply["docs"]:
+                self._check_fetched(index, hit)
+                if not hit["found"]:
+                    continue
+                source = hit.get("_source", {})
+                document = None
+                if hit["_id"] in whole:
+                    document = read_document(hit["_id"], source)
+                    if document is None:
+                        continue
+                documents[hit["_id"]] = FetchedDocument(hit["_seq_no"], document, source.get(STATES))
         return documents
 
-    def _read_documents(self, index: str, reply: Any, documents: dict[str, tuple[int, Document]]) -> None:
-        for hit in reply["docs"]:
-            if "error" in hit:
-                raise IncompleteSearchError(
-                    f"Expected the document {hit['_id']!r} of the index {index!r}, found an error "
-                    f"({_reason(hit['error'])}). Look at the cluster's health, and ask again."
-                )
-            if not hit["found"]:
-                continue
-            document = read_document(hit["_id"], hit["_source"])
-            if document is not None:
-                documents[hit["_id"]] = hit["_seq_no"], document
+    def _check_fetched(self, index: str, hit: Mapping[str, Any]) -> None:
+        if "error" in hit:
+            raise IncompleteSearchError(
+                f"Expected the document {hit['_id']!r} of the index {index!r}, found an error "
+                f"({_reason(hit['error'])}). Look at the cluster's health, and ask again."
+            )
 
     def first_documents(self, index: str, limit: int) -> list[Document]:
         """The first documents of an index, in no special order; at most 10,000."""
-        search = {"size": min(limit, 10_000), "query": {"exists": {"field": "content"}}, "sort": ["_doc"]}
+        query = {"exists": {"field": "content"}}
+        search = {"size": min(limit, 10_000), "query": query, "sort": ["_doc"], "_source": WITHOUT_STATES}
         hits = self.search(index, [search])[0].get("hits", {}).get("hits", [])
-        return _documents_of(hits)
+        return documents_of(hits)
 
     def query_of(self, index: str, filters: dict[str, Any]) -> dict[str, Any]:
         """Haystack's filters as Elasticsearch takes them; FilterError if they are malformed or find nothing ever."""
@@ -422,9 +450,10 @@ class ElasticsearchFAQStore:
     def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
         """The documents behind the alias that match Haystack's filters, or all; at most 10,000."""
         query = {"match_all": {}} if not filters else self.query_of(self.index, filters)
-        answer = self.search(self.index, [{"size": 10_000, "query": {"bool": {"filter": query}}}])[0]
+        search = {"size": 10_000, "query": {"bool": {"filter": query}}, "_source": WITHOUT_STATES}
+        answer = self.search(self.index, [search])[0]
         hits = answer.get("hits", {}).get("hits", [])
-        return _documents_of(hits)
+        return documents_of(hits)
 
     def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
         """Refused: an index is written by `ap-ranker index`, which makes all that a search needs."""
@@ -462,33 +491,3 @@ def _fields_of(filters: Mapping[str, Any]) -> list[str]:
         if isinstance(condition, Mapping):
             names += _fields_of(condition)
     return names
-
-
-def _documents_of(hits: Iterable[Mapping[str, Any]]) -> list[Document]:
-    """The documents of hits, without what is none."""
-    documents: list[Document] = []
-    for hit in hits:
-        document = read_document(hit["_id"], hit["_source"])
-        if document is not None:
-            documents.append(document)
-    return documents
-
-
-_NOT_META = ("id", "content", "blob", "embedding", "score", "sparse_embedding", "meta")
-
-
-def read_document(document_id: str, source: Mapping[str, Any]) -> Document | None:
-    """A document of the index. Others may write there, too: what is no document is left out, with a warning."""
-    content = source.get("content")
-    nested = source.get("meta", {})
-    if not isinstance(content, str | None) or not isinstance(nested, dict):
-        logger.warning(
-            "The document {document_id} of another writer is left out: expected a text as content and names with "
-            "values as meta, found content {content} and meta {meta}.",
-            document_id=document_id,
-            content=one_line(repr(content), 80),
-            meta=one_line(repr(nested), 80),
-        )
-        return None
-    meta = {name: value for name, value in source.items() if name not in _NOT_META}
-    return Document(id=document_id, content=content, meta={**nested, **meta})

@@ -9,10 +9,10 @@ from haystack import Document, component
 from haystack.utils import ComponentDevice, Secret
 from tqdm import tqdm
 
+from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, check_number
-from ap_ranker.ranking.wordings import EMBEDDED_BY
 from haystack_integrations.common.ap_ranker.component import FIELDS, CheckpointComponent, DocumentTexts
-from haystack_integrations.common.ap_ranker.query_data import changed, check_meta
+from haystack_integrations.common.ap_ranker.query_data import check_meta, with_embeddings, with_states
 
 _TOGETHER = 4  # batches between two steps of the progress bar: texts of similar length are encoded together
 
@@ -34,7 +34,7 @@ class APDocumentEmbedder(CheckpointComponent):
     ```
     """
 
-    parameters = (*CheckpointComponent.parameters, "prefix", "suffix", "batch_size", "progress_bar", *FIELDS)
+    parameters = (*CheckpointComponent.parameters, "prefix", "suffix", "batch_size", "progress_bar", *FIELDS, "states")
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class APDocumentEmbedder(CheckpointComponent):
         progress_bar: bool = True,
         meta_fields_to_embed: list[str] | None = None,
         embedding_separator: str = "\n",
+        states: bool = False,
     ) -> None:
         """
         Create the component; the first `run`, or `warm_up`, reads the checkpoint.
@@ -62,6 +63,9 @@ class APDocumentEmbedder(CheckpointComponent):
         :param progress_bar: Whether to show the progress of more documents than are encoded together.
         :param meta_fields_to_embed: Meta fields whose values the model reads before the content.
         :param embedding_separator: The text between these values and the content.
+        :param states: Whether documents also carry what an `AnswerRanker` of the same checkpoint makes of them, in
+            `meta["ap_ranker_states"]`: then it encodes none of them, on whichever machine it runs. About 5 KB of text
+            for an answer of 100 words by `ap-transformer`; documents of which they are above 32 KB carry none.
         :raises InputError: `batch_size` is not a positive whole number.
         """
         check_number("batch_size", batch_size, 1)
@@ -72,7 +76,14 @@ class APDocumentEmbedder(CheckpointComponent):
         self.progress_bar = progress_bar
         self.meta_fields_to_embed = meta_fields_to_embed or []
         self.embedding_separator = embedding_separator
+        self.states = states
         self._texts = DocumentTexts(prefix, suffix, self.meta_fields_to_embed, embedding_separator)
+
+    def _load(self) -> Ranker:
+        ranker = CheckpointComponent._load(self)  # no super(): @component recreates the class
+        if self.states:
+            ranker.fill_cache()  # so that the states are those that were encoded for the vectors
+        return ranker
 
     @component.output_types(documents=list[Document])
     def run(self, documents: list[Document]) -> dict[str, list[Document]]:
@@ -97,14 +108,16 @@ class APDocumentEmbedder(CheckpointComponent):
         texts = self._texts.texts(documents)
         together = _TOGETHER * self.batch_size
         vectors: list[list[float]] = []
+        sealed: list[str | None] = []
         is_silent = not self.progress_bar or len(texts) <= together
         for start in tqdm(range(0, len(texts), together), desc="Embedding documents", disable=is_silent):
-            vectors += ranker.embed_answers(texts[start : start + together], self.batch_size).tolist()
-        origin = {EMBEDDED_BY: self._texts.origin(ranker)}
-        pairs = zip(documents, vectors, strict=True)
-        embedded: list[Document] = []
-        for read_document, vector in pairs:
-            embedded.append(changed(read_document, read_document.meta | origin, read_document.score, vector))
+            some = texts[start : start + together]
+            vectors += ranker.embed_answers(some, self.batch_size).tolist()
+            if self.states:
+                sealed += ranker.sealed_states(some, self.batch_size)
+        embedded = with_embeddings(documents, vectors, self._texts.origin(ranker))
+        if self.states:
+            embedded = with_states(embedded, sealed)
         return {"documents": embedded}
 
     @property

@@ -22,6 +22,7 @@ from ap_ranker.ranking.explanation import Explanation
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Signals
+from ap_ranker.ranking.state_bytes import STATES
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, check_number
 from ap_ranker.ranking.wordings import MATCHED, KnownWordings, is_exact_match
 from haystack_integrations.common.ap_ranker.component import (
@@ -244,7 +245,8 @@ class AnswerRanker(CheckpointComponent, KnowsWordings):
             returned document, which is encoded once more: `{"question": [{"text", "start", "end", "weight"}, ...],
             "answer": [...]}`. The weights of a side sum to 1, or are `None` if the model has none for it. `start` and
             `end` are character offsets in the texts as the model reads them, with prefixes, suffixes and meta fields.
-        :returns: `documents`: copies with their new scores, best first; ties keep the given order.
+        :returns: `documents`: copies with their new scores, best first; ties keep the given order. What they carry for
+            the ranker alone (`states` of `APDocumentEmbedder`) is left out.
         :raises InputError: The checkpoint cannot be loaded, or has no attention; an argument is of another kind or out
             of range, or both `score_threshold` and `precision` are given.
         """
@@ -266,6 +268,7 @@ class AnswerRanker(CheckpointComponent, KnowsWordings):
         copies = {}
         for place, score in in_order:
             copies[place] = with_query_data(candidates[place], key, data_of_places[place], score)
+            copies[place].meta.pop(STATES, None)
         ranked = [copies[place] for place, _ in best]
         return {"documents": self.explained(query, ranked) if explain else ranked}
 
@@ -305,6 +308,7 @@ class AnswerRanker(CheckpointComponent, KnowsWordings):
         # All that a small store has stays in its order, so that what is joined for a question serves the next one.
         places = range(len(fetched.rows)) if fetched.is_whole else fetched.order
         entries = self._candidates.read_once(fetched, places)
+        self._take_states(ranker, [fetched.documents[place] for place in places], entries[0])
         decider = ranker.decider(fuse_scores=self.fuse_scores)
         bm25 = None
         if decider.weights.bm25:
@@ -314,7 +318,10 @@ class AnswerRanker(CheckpointComponent, KnowsWordings):
         if fetched.is_whole:
             signals = replace(signals, ties=np.argsort(fetched.order))
         best, data_of_places, decision = self._best(ranker, decider, signals, limits=limits | {"offer": offer})
-        return [fetched.copy(places[place], score, data_of_places[place]) for place, score in best], decision
+        ranked = [fetched.copy(places[place], score, data_of_places[place]) for place, score in best]
+        for copy in ranked:
+            copy.meta.pop(STATES, None)
+        return ranked, decision
 
     def _limits(self, **named: Any) -> dict[str, Any]:
         """The arguments of `Decider.answer`: those of a run that are not `None`, for others the component's."""
@@ -341,10 +348,26 @@ class AnswerRanker(CheckpointComponent, KnowsWordings):
             if QUERY_DATA in document.meta or MARK in document.meta:
                 with_data.append(document)
         entries = self._candidates.read(candidates, with_data, key)
+        self._take_states(ranker, candidates, entries[0])
         bm25 = None
         if decider.weights.bm25:
             bm25 = self._candidates.bm25_of(ranker, candidates, with_data, key)
         return self._signals(ranker, query, entries, bm25, counted=is_told(with_data, key, WORDINGS_COUNT))
+
+    def _take_states(self, ranker: Ranker, documents: Sequence[Document], texts: Sequence[str]) -> None:
+        """Rank by the states that documents carry, as far as these texts of theirs are not in the cache."""
+        carriers = [place for place, document in enumerate(documents) if STATES in document.meta]
+        if not carriers or ranker.cache is None:
+            return
+        texts_of_carriers = [texts[place] for place in carriers]
+        lacking = ranker.cache.lacking(texts_of_carriers)
+        sealed = [documents[carriers[place]].meta[STATES] for place in lacking]
+        if ranker.take_states([texts_of_carriers[place] for place in lacking], sealed):
+            self._candidates.warn_once(
+                f"{{checkpoint}}: expected states of this checkpoint and dtype in meta[{STATES!r}] of documents, found "
+                "others: these are encoded here. Embed the documents again, with states.",
+                checkpoint=self.model,
+            )
 
     def _signals(
         self,

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -25,14 +24,19 @@ from ap_ranker.ranking.bm25 import (
     asked_words,
     compounds_of,
     parts_of,
-    text_terms,
 )
 from ap_ranker.ranking.bm25_statistics import AskedWords, CountedTerms, Statistics
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, check_number
 from ap_ranker.ranking.wordings import EMBEDDING_RANK, EMBEDDING_SCORE, WORDING_RANK, KnownWordings
 from ap_ranker.text.reading import Word
-from haystack_integrations.common.ap_ranker.component import READING, CheckpointComponent, DocumentTexts, file_list
+from haystack_integrations.common.ap_ranker.component import (
+    READING,
+    CheckpointComponent,
+    DocumentTexts,
+    WarnOnce,
+    file_list,
+)
 from haystack_integrations.common.ap_ranker.query_data import (
     STORED_QUESTION,
     WORDINGS_COUNT,
@@ -41,6 +45,7 @@ from haystack_integrations.common.ap_ranker.query_data import (
     falling_order,
     query_key,
     with_embeddings,
+    with_states,
 )
 from haystack_integrations.components.retrievers.ap_ranker.elasticsearch_queries import (
     MOST_CLAUSES,
@@ -56,6 +61,7 @@ from haystack_integrations.components.retrievers.ap_ranker.elasticsearch_queries
     wordings_query,
 )
 from haystack_integrations.components.retrievers.ap_ranker.hybrid import WordingRetriever
+from haystack_integrations.components.retrievers.ap_ranker.kept_documents import MOST_KEPT, KeptDocuments
 from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
     ASKED,
     LENGTH,
@@ -66,11 +72,6 @@ from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
     wording_keys,
 )
 
-MOST_KEPT = 50_000
-MOST_CHARACTERS = 2**25
-"""Number of documents, and of characters of their texts, from which on those in memory begin anew. The words of a text
-take ten times its memory."""
-
 KINDS_OF_WORDINGS = 3
 """How many kinds of hits one search for wordings brings, of each as many as are asked for."""
 
@@ -79,30 +80,6 @@ _ONLY_IDS: dict[str, Any] = {"stored_fields": "_none_", "docvalue_fields": ["id"
 
 TERMS_SECONDS = 60.0
 """How long it is taken for known which terms the index has."""
-
-
-@dataclass
-class _KeptDocuments:
-    """Documents that were fetched, by id and last change, with their terms; a row's document never changes."""
-
-    rows: dict[tuple[str, int], int] = field(default_factory=dict)
-    documents: list[tuple[Document, CountedTerms]] = field(default_factory=list)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    characters: int = 0  # of their texts
-
-    @property
-    def is_full(self) -> bool:
-        """Whether it is time to begin anew."""
-        return len(self.documents) > MOST_KEPT or self.characters > MOST_CHARACTERS
-
-    def add(self, key: tuple[str, int], document: Document, language: str | None) -> None:
-        """Keep a document, unless another thread has done so."""
-        counted = CountedTerms.of(text_terms(document.content or "", language))
-        with self.lock:
-            if key not in self.rows:
-                self.documents.append((document, counted))
-                self.rows[key] = len(self.documents) - 1
-                self.characters += len(document.content or "")
 
 
 @dataclass(frozen=True)
@@ -125,6 +102,7 @@ class ElasticsearchFAQRetriever(WordingRetriever, CheckpointComponent):
     It does with one request what `HybridRetriever` does in memory: BM25 of the same words, the vectors of the same
     checkpoint, and known wordings, also those of files. Texts that it has fetched once stay in memory. BM25's scores
     are those of the whole index, however many shards it has. A model without vectors searches by words and wordings.
+    A second request fetches texts, and the states of which the checkpoint's rankers read these, if memory lacks any.
 
     The index is the checkpoint's own; `ap-ranker index` makes it. An answer of some shards only, or a late one, is an
     error.
@@ -202,7 +180,8 @@ class ElasticsearchFAQRetriever(WordingRetriever, CheckpointComponent):
         self.texts = DocumentTexts(document_prefix, document_suffix, self.meta_fields_to_embed, embedding_separator)
         self._known = KnownWordings(file_list(wordings), query_prefix, query_suffix)
         self._named = NamedRows()
-        self._kept = _KeptDocuments()
+        self._kept = KeptDocuments()
+        self._warn_once = WarnOnce()
         self._parts: dict[str, tuple[float, bool]] = {}  # terms that were looked for, when, and whether they are known
 
     def _load(self) -> Ranker:
@@ -240,12 +219,13 @@ class ElasticsearchFAQRetriever(WordingRetriever, CheckpointComponent):
             raise self.document_store.incomplete(index)
 
     def embedded(self, documents: list[Document]) -> list[Document]:
-        """Copies of documents with the vectors of this checkpoint; the documents themselves if it has none."""
+        """Copies of documents with the states of this checkpoint, as far as they can travel, and vectors, if any."""
         ranker = self.loaded()
-        if not ranker.has_vectors:
-            return documents
-        vectors = ranker.embed_answers(self.texts.texts(documents), self.batch_size).tolist()
-        return with_embeddings(documents, vectors, self.texts.origin(ranker))
+        texts = self.texts.texts(documents)
+        if ranker.has_vectors:
+            vectors = ranker.embed_answers(texts, self.batch_size).tolist()
+            documents = with_embeddings(documents, vectors, self.texts.origin(ranker))
+        return with_states(documents, ranker.sealed_states(texts, self.batch_size))
 
     def contents(self, limit: int) -> list[str]:
         """The contents of some documents of the index."""
@@ -293,7 +273,7 @@ class ElasticsearchFAQRetriever(WordingRetriever, CheckpointComponent):
         asked = AskedWords.of(query, language, self._known_parts(index, query, language))
         hits = self._hits(ranker, index, query, asked, filters, top_k)
         kept = self._current_documents()
-        rows = self._rows_of(index, hits.changes, kept, language)
+        rows = self._rows_of(ranker, index, hits.changes, kept=kept)
         fetched = _found(hits, kept, rows, asked, query, language)
         span = tracing.tracer.current_span()
         if span is not None:
@@ -353,16 +333,16 @@ class ElasticsearchFAQRetriever(WordingRetriever, CheckpointComponent):
                 has_wordings=bool(counted["asked"]["doc_count"]) or bool(names),
             )
 
-    def _current_documents(self) -> _KeptDocuments:
+    def _current_documents(self) -> KeptDocuments:
         """Those in memory, or a new beginning where they have become too many."""
         if self._kept.is_full:
-            self._kept = _KeptDocuments()
+            self._kept = KeptDocuments()
         return self._kept
 
     def _rows_of(
-        self, index: str, changes: Mapping[str, int], kept: _KeptDocuments, language: str | None
+        self, ranker: Ranker, index: str, changes: Mapping[str, int], *, kept: KeptDocuments
     ) -> dict[str, int]:
-        """The rows of documents; those that are not in memory are fetched. What is gone by now is left out."""
+        """The rows of documents; what memory lacks of them and of their states is fetched, but for what is gone."""
         rows: dict[str, int] = {}
         new: list[str] = []
         for name, change in changes.items():
@@ -371,11 +351,38 @@ class ElasticsearchFAQRetriever(WordingRetriever, CheckpointComponent):
                 new.append(name)
             else:
                 rows[name] = row
-        fetched = self.document_store.documents(index, new)
-        for name, (change, document) in fetched.items():
-            kept.add((name, change), document, language)
-            rows[name] = kept.rows[name, change]
+        names = list(rows)
+        lacking = ranker.lacking_states(self._texts_of(kept, rows.values()))
+        fetched = self.document_store.documents(
+            index, new, of_states=[names[place] for place in lacking], with_states=ranker.reads_states
+        )
+        came_with_states: dict[str, Any] = {}
+        for name, answer in fetched.items():
+            if answer.document is not None:
+                kept.add((name, answer.change), answer.document, ranker.bm25_language)
+                rows[name] = kept.rows[name, answer.change]
+            elif answer.change != changes[name]:  # a later text than that in memory, and its states
+                continue
+            if answer.states is not None:
+                came_with_states[name] = answer.states
+        if came_with_states:
+            texts = self._texts_of(kept, [rows[name] for name in came_with_states])
+            self._take_states(ranker, texts, list(came_with_states.values()))
         return rows
+
+    def _texts_of(self, kept: KeptDocuments, rows: Iterable[int]) -> list[str]:
+        """The texts of documents in memory as the model reads them."""
+        return self.texts.texts([kept.documents[row][0] for row in rows])
+
+    def _take_states(self, ranker: Ranker, texts: Sequence[str], sealed: Sequence[Any]) -> None:
+        n_useless = ranker.take_states(texts, sealed)
+        if n_useless:
+            self._warn_once(
+                "{count} of {total} documents have states that are damaged, or of another checkpoint, text or dtype: "
+                "their texts are encoded here. Run `ap-ranker index` again.",
+                count=n_useless,
+                total=len(texts),
+            )
 
     def _known_parts(self, index: str, query: str, language: str | None) -> dict[Word, list[str]]:
         """The known terms that may be parts of the query's compounds that no text has, in languages that have them."""
@@ -420,7 +427,7 @@ class ElasticsearchFAQRetriever(WordingRetriever, CheckpointComponent):
 
 def _found(
     hits: _Hits,
-    kept: _KeptDocuments,
+    kept: KeptDocuments,
     rows: Mapping[str, int],
     asked: AskedWords,
     query: str,
