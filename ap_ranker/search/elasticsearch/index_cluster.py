@@ -106,8 +106,15 @@ class Cluster:
 
     def list_ours(self, index: str, keys: tuple[int, int]) -> dict[str, Stored]:
         """The documents that `ap-ranker index` wrote, with keys of a range."""
-        bounds = {"range": {MARK: {"gte": keys[0], "lt": keys[1]}}}
-        search = {"query": bounds, "_source": False, "docvalue_fields": [MADE_BY, ENTRY]}
+        return self._stored(index, {"range": {MARK: {"gte": keys[0], "lt": keys[1]}}})
+
+    def list_those_of(self, index: str, ids: Iterable[str]) -> dict[str, Stored]:
+        """The documents with some ids, as far as they are there; what was written until now is seen."""
+        self.client.indices.refresh(index=index)
+        return self._stored(index, {"ids": {"values": list(ids)}})
+
+    def _stored(self, index: str, query: Mapping[str, Any]) -> dict[str, Stored]:
+        search = {"query": query, "_source": False, "docvalue_fields": [MADE_BY, ENTRY]}
         listed: dict[str, Stored] = {}
         for hit in self._list(index, search):
             values = hit.get("fields", {})

@@ -33,9 +33,11 @@ NAMES = "ap_ranker_names"
 ASKED = "ap_ranker_asked"
 MADE_BY = "ap_ranker_made_by"
 ENTRY = "ap_ranker_entry"
-"""Fields of a document in the index, none of which is in its source: its terms and their number; what questions that
-are known to ask for it are found by; what files of wordings may call it; the vectors of its known wordings; what made
-these fields; and what stays when its text changes."""
+BEGINNINGS = "ap_ranker_beginnings"
+TOPIC = "ap_ranker_topic"
+"""Fields of a document in the index, none of which is in its meta: its terms and their number; what questions that are
+known to ask for it are found by; what files of wordings may call it; the vectors of its known wordings; what made these
+fields; what stays when its text changes; the words of what is suggested of it; and the topic that it is browsed by."""
 
 OF_INDEX = "ap_ranker"
 """The key in the `_meta` of a mapping for what `ap-ranker index` notes of an index."""
@@ -389,7 +391,7 @@ class ElasticsearchFAQStore:
         """The first documents of an index, in no special order; at most 10,000."""
         search = {"size": min(limit, 10_000), "query": {"exists": {"field": "content"}}, "sort": ["_doc"]}
         hits = self.search(index, [search])[0].get("hits", {}).get("hits", [])
-        return _documents_of(hits)
+        return documents_of(hits)
 
     def query_of(self, index: str, filters: dict[str, Any]) -> dict[str, Any]:
         """Haystack's filters as Elasticsearch takes them; FilterError if they are malformed or find nothing ever."""
@@ -424,7 +426,7 @@ class ElasticsearchFAQStore:
         query = {"match_all": {}} if not filters else self.query_of(self.index, filters)
         answer = self.search(self.index, [{"size": 10_000, "query": {"bool": {"filter": query}}}])[0]
         hits = answer.get("hits", {}).get("hits", [])
-        return _documents_of(hits)
+        return documents_of(hits)
 
     def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
         """Refused: an index is written by `ap-ranker index`, which makes all that a search needs."""
@@ -464,7 +466,7 @@ def _fields_of(filters: Mapping[str, Any]) -> list[str]:
     return names
 
 
-def _documents_of(hits: Iterable[Mapping[str, Any]]) -> list[Document]:
+def documents_of(hits: Iterable[Mapping[str, Any]]) -> list[Document]:
     """The documents of hits, without what is none."""
     documents: list[Document] = []
     for hit in hits:
@@ -474,7 +476,10 @@ def _documents_of(hits: Iterable[Mapping[str, Any]]) -> list[Document]:
     return documents
 
 
-_NOT_META = ("id", "content", "blob", "embedding", "score", "sparse_embedding", "meta")
+_NOT_META = (
+    *("id", "content", "blob", "embedding", "score", "sparse_embedding", "meta"),
+    *(BEGINNINGS, TOPIC),  # they are in the source where an earlier release made the index
+)
 
 
 def read_document(document_id: str, source: Mapping[str, Any]) -> Document | None:
