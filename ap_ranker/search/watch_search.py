@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -75,6 +75,31 @@ class _OwnersChanges:
             self.new[document_id] = has[document_id]
 
 
+@dataclass
+class _FileChanges:
+    """The ids of documents that the file has had since the server began, and of those that it has not any more."""
+
+    new: set[str]
+    gone: set[str]
+
+    def add(self, had: Set[str], has: Set[str]) -> None:
+        """Let these contain one more change."""
+        self.new = (self.new | (has - had)) & has
+        self.gone = (self.gone | (had - has)) - has
+
+    def count(self, retriever: ElasticsearchFAQRetriever | None) -> int:
+        """How many of them an index does not have."""
+        if retriever is None or not (self.new or self.gone):
+            return 0
+        searches = []
+        for ids in (self.new, self.gone):
+            counted = {"documents": {"value_count": {"field": "id"}}}
+            searches.append({"size": 0, "query": {"ids": {"values": sorted(ids)}}, "aggs": counted})
+        answers = retriever.document_store.search(retriever.index, searches)
+        counts = [int(answer["aggregations"]["documents"]["value"]) for answer in answers]
+        return len(self.new) - counts[0] + counts[1]
+
+
 class SearchWatcher:
     """Keeps a search like the documents of its setup, or those that its pipeline's file names, and like its checkpoint.
 
@@ -100,6 +125,7 @@ class SearchWatcher:
         self._waits = False
         self._missing = ""
         self._unwritten = _OwnersChanges({}, set())
+        self._in_file = _FileChanges(set(), set())
         self.documents = _watched_documents(search, setup)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="watch documents", daemon=True)
@@ -243,21 +269,47 @@ class SearchWatcher:
         self._unwritten = _OwnersChanges({}, set())
         self._waits = False
 
+    def unwritten(self) -> int:
+        """How many changes of the file, since this server began, its index does not have yet; one request."""
+        return self._in_file.count(self._search.index_retriever())
+
     def _tell_unwritten(self, watched: _WatchedDocuments, before: Sequence[Entry]) -> None:
         """Say that what has changed in the file is not searched yet: no server writes a file into an index."""
-        now = watched.documents.unchanged
-        had = _documents_by_id(before, watched.match)
-        has = _documents_by_id(now, watched.match)
-        n_new = len(has.keys() - had.keys())
-        n_gone = len(had.keys() - has.keys())
-        if n_new or n_gone:
-            logger.warning(
-                "%s has changed, and %s does not follow it. New entries: %s; gone: %s. Write them: ap-ranker index",
-                watched.documents.path,
-                self._search.place,
-                f"{n_new:,}",
-                f"{n_gone:,}",
-            )
+        had = _documents_by_id(before, watched.match).keys()
+        has = _documents_by_id(watched.documents.unchanged, watched.match).keys()
+        if had == has:
+            return
+        self._in_file.add(had, has)
+        logger.warning(
+            "%s has changed, and %s does not follow it. New entries: %s; gone: %s. Write them: ap-ranker index",
+            watched.documents.path,
+            self._search.place,
+            f"{len(has - had):,}",
+            f"{len(had - has):,}",
+        )
+
+
+def write_missed_changes(setup: SearchSetup) -> None:
+    """Write what the owner has changed, and no server has written: the last one may have been killed between the two.
+
+    InputError as of `write_changes`.
+    """
+    watched = setup.documents
+    if watched is None or watched.entries == watched.unchanged:
+        return
+    in_file = _documents_by_id(watched.unchanged, setup.match)
+    now = _documents_by_id(watched.entries, setup.match)
+    missed = _FileChanges(now.keys() - in_file.keys(), in_file.keys() - now.keys())
+    search = DeclaredPipeline.load(setup.pipeline, setup.current)
+    with report_store_errors(search.path, search.place):
+        retriever = search.index_retriever()
+        if retriever is None or not missed.count(retriever):
+            return
+        target = find_target(retriever.document_store, None, [retriever])
+        assert target is not None
+        new = [now[document_id] for document_id in sorted(missed.new)]
+        write_changes(target, lambda: (new, missed.gone))
+    logger.info("What the owner had changed is in the index now, too.")
 
 
 def _documents_by_id(entries: Sequence[Entry], match: Match) -> dict[str, Document]:

@@ -247,15 +247,14 @@ def _add_browsing(app: FastAPI, suggestions: LiveSuggestions, judgements: Judgem
     threads = WorkThreads(1, "opening")
 
     def beginning() -> dict[str, list[str] | dict[str, int]]:
-        catalogue = suggestions.catalogue
         popular = clicks.ask(judgements.most_helpful, COUNT)
         with failing_as(FAILED, Failure.search):
-            questions = page.questions or catalogue.beginning(popular or [])
-        return {"questions": questions, "topics": catalogue.topics}
+            questions = page.questions or suggestions.beginning(popular or [])
+        return {"questions": questions, "topics": suggestions.catalogue.topics}
 
     def questions_of(topic: str) -> list[str]:
         with failing_as(FAILED, Failure.search):
-            return suggestions.catalogue.questions_of(topic)
+            return suggestions.questions_of(topic)
 
     @app.post("/api/browse")
     async def api_browse(request: BrowseRequest) -> dict[str, list[str] | dict[str, int]]:

@@ -120,6 +120,7 @@ class LiveSuggestions:
         self._search = search
         self._made: Latest[tuple[Catalogue, Suggestions]] = Latest()
         self._of_files: Latest[Suggestions] = Latest()
+        self._offering: Latest[OfferingIndex] = Latest()
         self._next_look = 0.0
         self._is_indexed = search.index_retriever() is not None
         self._brief = Dispensable("There are no suggestions.", "The index")
@@ -145,6 +146,16 @@ class LiveSuggestions:
         if self.current is None:
             return []
         return await self._finding.run(self.current.find, typed)
+
+    def beginning(self, preferred: Sequence[str]) -> list[str]:
+        """As `Catalogue.beginning`; InputError if an index does not answer."""
+        with report_store_errors(self._search.path, self._search.place):
+            return self.catalogue.beginning(preferred)
+
+    def questions_of(self, topic: str) -> list[str]:
+        """As `Catalogue.questions_of`; InputError if an index does not answer."""
+        with report_store_errors(self._search.path, self._search.place, topic):
+            return self.catalogue.questions_of(topic)
 
     async def look(self) -> None:
         """Let what has changed be read; only the first reading is waited for, and that of an index, for a moment."""
@@ -184,7 +195,7 @@ class LiveSuggestions:
         """The index of now: another checkpoint has another one."""
         retriever = self._search.index_retriever()
         assert retriever is not None, "no change of the checkpoint makes another pipeline"
-        return OfferingIndex(retriever, self._category)
+        return self._offering.get((retriever,), lambda: OfferingIndex(retriever, self._category))
 
     def _find_in_index(self, typed: str) -> list[str]:
         words = suggestion_key(typed).split()

@@ -199,7 +199,8 @@ class _Builder:
         with locked_index(self.cluster.client, f"{self.target.store.index}-lock", self.keys, alive=BRIEF) as lock:
             new, gone = read()
             documents = list(map(marked, new))
-            ids = [*(document.id for document in documents), *gone]
+            ids = [document.id for document in documents]
+            ids += gone
             notes_of_indexes = self._complete_indexes()
             if self.index not in notes_of_indexes:
                 raise self.target.store.missing(self.index)
@@ -214,12 +215,13 @@ class _Builder:
                     is_made = in_index is not None and in_index.made_by == self.target.maker
                     if in_index is None or (index == self.index and not is_made):
                         missing.append(document)
-                if index == self.index:
-                    self._write(lock, missing)
-                    written, missing = missing, []  # with vectors
+                if not missing and not stale:
+                    continue
+                if index == self.index:  # with vectors
+                    actions = list(self._actions(missing)) if missing else []
+                    actions += [_deletion(document_id) for document_id in stale]
+                    self.cluster.write(index, actions, refresh=True)
                 else:
-                    written = missing
-                if written or stale:
                     self._change(index, notes_of_indexes[index], missing, stale)
             lock.sign()  # whoever has taken over has read the changes later, and this is tried again
 
@@ -392,8 +394,7 @@ class _Builder:
         sources = sources_of(new, "", notes.get("language"), None)
         actions = [_insertion(document, source) for document, source in zip(new, sources, strict=True)]
         actions += [_deletion(document_id) for document_id in gone]
-        self.cluster.write(index, actions)
-        self.cluster.client.indices.refresh(index=index)
+        self.cluster.write(index, actions, refresh=True)
 
     def _finish(self, layout: Layout, before: str | None, entries: Mapping[str, Document]) -> None:
         """Let the FAQ's name mean the index; remove all but the one before."""

@@ -24,7 +24,7 @@ SIGNS = 6
 ALIVE = 60.0
 """That time in seconds. Clocks may differ by less."""
 
-BRIEF = 0.9
+BRIEF = 0.6
 """That of who writes a few changes, in seconds; who waits for it measures this by its own clock."""
 
 BRIEF_PATIENCE = 10.0
@@ -75,7 +75,7 @@ class IndexLock:
         end = time.monotonic() + BRIEF_PATIENCE
         seen = _LastSign()
         while True:
-            document = self._client.options(ignore_status=404).get(index=self._index, id=self._name)
+            document = self._read()
             if not document.get("found") or not seen.lives(document):
                 if self._take(document):
                     break
@@ -84,20 +84,39 @@ class IndexLock:
             time.sleep(LOOK)
         self._require_alone()
 
+    def _read(self) -> Any:
+        """What the cluster says of the lock's document, in an index that is made if it is not there."""
+        client = self._client.options(ignore_status=404)
+        document = client.get(index=self._index, id=self._name)
+        if "error" in document:
+            settings = {"number_of_shards": 1, "auto_expand_replicas": "0-1", "hidden": True}
+            make_index(
+                self._client,
+                self._index,
+                settings=settings,
+                mappings={"dynamic": False},
+                wait_for_active_shards="all",
+                timeout=f"{COPIES_SECONDS}s",
+            )
+            document = client.get(index=self._index, id=self._name)
+        return document
+
     def _take(self, document: Mapping[str, Any]) -> bool:
         """Write the lock in the place of a document, if any; of two runs that see the same, only one does."""
         place: dict[str, Any] = {"op_type": "create"}
         if document.get("found"):
             place = {"if_seq_no": document["_seq_no"], "if_primary_term": document["_primary_term"]}
         try:
-            self._keep(self._client.index(index=self._index, id=self._name, document=self._state(), **place))
+            written = self._client.index(
+                index=self._index, id=self._name, document=self._state(), refresh=True, **place
+            )
         except elasticsearch_library().ConflictError:
             return False
+        self._keep(written)
         return True
 
     def _require_alone(self) -> None:
         """Give the lock back, and raise LockedIndexError, if a run that lives has one of a range that overlaps."""
-        self._client.indices.refresh(index=self._index)
         answer = self._client.search(index=self._index, size=1000, allow_partial_search_results=False)
         first, end = self._keys
         for hit in answer["hits"]["hits"]:
@@ -118,7 +137,8 @@ class IndexLock:
         # Once, for a moment: where no shard of the lock answers, a client that tries again would wait for minutes.
         client = self._client.options(ignore_status=(404, 409), request_timeout=RELEASE_SECONDS, max_retries=0)
         try:
-            client.delete(index=self._index, id=self._name, refresh=True, **self._conditions())
+            with self._signing:
+                client.delete(index=self._index, id=self._name, refresh=True, **self._conditions())
         except (library.ApiError, library.TransportError) as error:
             logger.debug("The lock of %s could not be given back.", self._index, exc_info=error)
 
@@ -135,7 +155,9 @@ class IndexLock:
         self.check()
 
     def _write_sign(self) -> None:
-        with self._signing:  # each sign names the one before
+        with self._signing:  # each sign names the one before, and none comes after the lock was given back
+            if self._ended.is_set():
+                return
             self._keep(
                 self._client.index(index=self._index, id=self._name, document=self._state(), **self._conditions())
             )
@@ -148,8 +170,7 @@ class IndexLock:
                 self._write_sign()
                 last = time.monotonic()
             except library.ConflictError:
-                if not self._ended.is_set():  # it was given back just now
-                    self._lost = "another run has taken over"
+                self._lost = "another run has taken over"
                 return
             except (library.ApiError, library.TransportError) as error:
                 logger.debug("The lock of %s could not be renewed.", self._index, exc_info=error)
@@ -227,16 +248,6 @@ def _refusal(held: Mapping[str, Any]) -> LockedIndexError:
 @contextmanager
 def locked_index(client: Any, index: str, keys: Range, alive: float = ALIVE) -> Iterator[IndexLock]:
     """An `IndexLock` in an index of its own, which is made if it is not there."""
-    if not client.indices.exists(index=index):
-        settings = {"number_of_shards": 1, "auto_expand_replicas": "0-1", "hidden": True}
-        make_index(
-            client,
-            index,
-            settings=settings,
-            mappings={"dynamic": False},
-            wait_for_active_shards="all",
-            timeout=f"{COPIES_SECONDS}s",
-        )
     lock = IndexLock(client, index, keys, alive)
     lock.acquire()
     lock.renew()
