@@ -12,7 +12,10 @@ from haystack import Document
 
 from ap_ranker.data.wordings import names_of
 from ap_ranker.ranking.bm25 import text_terms
+from ap_ranker.search.offered_questions import browsed_question, suggested_line, suggestion_key
+from ap_ranker.search.sources import category_of
 from haystack_integrations.common.ap_ranker.entries import MARK, identity_of, wordings_in_meta
+from haystack_integrations.document_stores.ap_ranker.elasticsearch_documents import BEGINNINGS, TOPIC
 from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
     ASKED,
     ENTRY,
@@ -72,10 +75,20 @@ def sources_of(
         source[KEYS] = keys
         if embed is not None:
             source[ASKED] = [{"vector": vectors[question]} for question in questions]
+        source |= _offered_fields(document, questions)
         source[MADE_BY] = made_by
         source[ENTRY] = entry_key(document)
         sources.append(source)
     return sources
+
+
+def _offered_fields(document: Document, questions: Sequence[str]) -> dict[str, Any]:
+    """What the page suggests of a document, and by which topic it is browsed."""
+    lines = map(suggested_line, questions)
+    fields: dict[str, Any] = {BEGINNINGS: [suggestion_key(line) for line in lines if line]}
+    if browsed_question(document):
+        fields[TOPIC] = category_of(document)
+    return fields
 
 
 def _vectors(wordings: Sequence[Sequence[str]], embed: Embed) -> dict[str, list[float]]:

@@ -7,6 +7,8 @@ from pathlib import PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from ap_ranker.data.column_names import CATEGORIES, plain
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -45,6 +47,29 @@ def source_of(document: Document) -> Source | None:
     url = _web_address(meta)
     source = Source(title or None, file or None, number or None, url)
     return None if source == Source() else source
+
+
+def category_of(document: Document, column: str = "") -> str:
+    """The category of an answer, in a column of the FAQ; empty if it has none.
+
+    The column is by default one whose name says that it holds categories. Without such a column, the category is the
+    first title of the document that the answer is from, or the name of its file.
+    """
+    if column:
+        return _line(document.meta.get(column))
+    for name, value in document.meta.items():
+        if plain(str(name)) in CATEGORIES:
+            category = _line(value)
+            if category:
+                return category
+    source = source_of(document)
+    if source is None:
+        return ""
+    return (source.title or source.file or "").split(" > ", 1)[0]
+
+
+def _line(value: object) -> str:
+    return " ".join(str(value).split()) if isinstance(value, (str, int)) else ""
 
 
 def _title_path(meta: Mapping[str, Any]) -> str:

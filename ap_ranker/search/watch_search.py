@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -75,6 +75,31 @@ class _OwnersChanges:
             self.new[document_id] = has[document_id]
 
 
+@dataclass
+class _FileChanges:
+    """The ids of documents that the file has had since the server began, and of those that it has not any more."""
+
+    new: set[str]
+    gone: set[str]
+
+    def add(self, had: Set[str], has: Set[str]) -> None:
+        """Let these contain one more change."""
+        self.new = (self.new | (has - had)) & has
+        self.gone = (self.gone | (had - has)) - has
+
+    def count(self, retriever: ElasticsearchFAQRetriever | None) -> int:
+        """How many of them an index does not have."""
+        if retriever is None or not (self.new or self.gone):
+            return 0
+        searches = []
+        for ids in (self.new, self.gone):
+            counted = {"documents": {"value_count": {"field": "id"}}}
+            searches.append({"size": 0, "query": {"ids": {"values": sorted(ids)}}, "aggs": counted})
+        answers = retriever.document_store.search(retriever.index, searches)
+        counts = [int(answer["aggregations"]["documents"]["value"]) for answer in answers]
+        return len(self.new) - counts[0] + counts[1]
+
+
 class SearchWatcher:
     """Keeps a search like the documents of its setup, or those that its pipeline's file names, and like its checkpoint.
 
@@ -85,17 +110,22 @@ class SearchWatcher:
 
     Only stores in memory are kept so; `ap-ranker index` changes the others. What the owner changes on the website, and
     nothing else, is also written into the indexes of an `ElasticsearchFAQRetriever`. Without `encode`, new entries are
-    found before they are encoded, which is for a process that leaves the questions to others.
+    found before they are encoded, which is for a process that leaves the questions to others; without `write`, another
+    process writes into the indexes.
     """
 
-    def __init__(self, search: DeclaredPipeline, setup: SearchSetup, *, encode: bool = True) -> None:
+    def __init__(
+        self, search: DeclaredPipeline, setup: SearchSetup, *, encode: bool = True, write: bool = True
+    ) -> None:
         self._search = search
         self._setup = setup
         self._encode = encode
+        self._write = write
         self._checkpoint: object = search.version
         self._waits = False
         self._missing = ""
         self._unwritten = _OwnersChanges({}, set())
+        self._in_file = _FileChanges(set(), set())
         self.documents = _watched_documents(search, setup)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="watch documents", daemon=True)
@@ -114,7 +144,8 @@ class SearchWatcher:
             versions = [watched.documents.look() for watched in self.documents]
             checkpoint = self._setup.look(self._search)
             pause = max(PAUSE, TIMES * (time.thread_time() - started))
-            now = (versions, checkpoint)
+            # A file may be half written; of the overlay's database, each look sees what is whole.
+            now = ([version.files for version in versions], checkpoint)
             if now == seen:
                 for watched, version in zip(self.documents, versions, strict=True):
                     before = watched.documents.version
@@ -176,15 +207,16 @@ class SearchWatcher:
 
     def _update(self, watched: _WatchedDocuments) -> None:
         """Let the stores hold the documents as they are now."""
-        overlay_before = watched.documents.version.overlay
+        files_before, overlay_before = watched.documents.version
         unchanged_before = watched.documents.unchanged
         entries_before = watched.documents.entries
         documents = _documents_by_id(watched.documents.read(), watched.match)
         retrievers = [part for part in components_of(self._search.pipeline) if isinstance(part, HybridRetriever)]
-        if watched.indexed and watched.documents.version.overlay != overlay_before:
-            self._unwritten.add(entries_before, watched.documents.laid(unchanged_before), watched.match)
-        if self._unwritten:
-            self._write_changes(watched.indexed)
+        if watched.indexed:
+            if watched.documents.version.files != files_before:
+                self._tell_unwritten(watched, unchanged_before)
+            if self._write:
+                self._write_changes(watched, entries_before, unchanged_before, overlay_before)
         added = removed = 0
         for store in watched.stores:
             stored = store.document_ids()
@@ -206,15 +238,78 @@ class SearchWatcher:
             place = watched.documents.path
             logger.info("%s has changed. New entries: %s; gone: %s.", place, f"{added:,}", f"{removed:,}")
 
-    def _write_changes(self, retrievers: Sequence[ElasticsearchFAQRetriever]) -> None:
-        """Write what the owner has changed into the indexes; until that has succeeded, it is tried again."""
+    def _write_changes(
+        self, watched: _WatchedDocuments, entries_before: Sequence[Entry], in_file: list[Entry], version: Hashable
+    ) -> None:
+        """Write what the owner has changed into the indexes; until that has succeeded, it is tried again.
+
+        The entries of before are those of the overlay's `version` on what was `in_file`, as its file may have changed.
+        """
+        documents = watched.documents
+        entries_read = entries_before
+        if documents.version.overlay != version:
+            entries_read = documents.laid(in_file)
+            self._unwritten.add(entries_before, entries_read, watched.match)
+        if not self._unwritten:
+            return
+
+        def read() -> tuple[list[Document], set[str]]:
+            """What is unwritten now, while no other server writes."""
+            nonlocal entries_read
+            entries_now = documents.laid(in_file)
+            self._unwritten.add(entries_read, entries_now, watched.match)
+            entries_read = entries_now
+            return list(self._unwritten.new.values()), self._unwritten.gone
+
         self._waits = True
-        for retriever in retrievers:
+        for retriever in watched.indexed:
             target = find_target(retriever.document_store, None, [retriever])
             assert target is not None
-            write_changes(target, list(self._unwritten.new.values()), self._unwritten.gone)
+            write_changes(target, read)
         self._unwritten = _OwnersChanges({}, set())
         self._waits = False
+
+    def unwritten(self) -> int:
+        """How many changes of the file, since this server began, its index does not have yet; one request."""
+        return self._in_file.count(self._search.index_retriever())
+
+    def _tell_unwritten(self, watched: _WatchedDocuments, before: Sequence[Entry]) -> None:
+        """Say that what has changed in the file is not searched yet: no server writes a file into an index."""
+        had = _documents_by_id(before, watched.match).keys()
+        has = _documents_by_id(watched.documents.unchanged, watched.match).keys()
+        if had == has:
+            return
+        self._in_file.add(had, has)
+        logger.warning(
+            "%s has changed, and %s does not follow it. New entries: %s; gone: %s. Write them: ap-ranker index",
+            watched.documents.path,
+            self._search.place,
+            f"{len(has - had):,}",
+            f"{len(had - has):,}",
+        )
+
+
+def write_missed_changes(setup: SearchSetup) -> None:
+    """Write what the owner has changed, and no server has written: the last one may have been killed between the two.
+
+    InputError as of `write_changes`.
+    """
+    watched = setup.documents
+    if watched is None or watched.entries == watched.unchanged:
+        return
+    in_file = _documents_by_id(watched.unchanged, setup.match)
+    now = _documents_by_id(watched.entries, setup.match)
+    missed = _FileChanges(now.keys() - in_file.keys(), in_file.keys() - now.keys())
+    search = DeclaredPipeline.load(setup.pipeline, setup.current())
+    with report_store_errors(search.path, search.place):
+        retriever = search.index_retriever()
+        if retriever is None or not missed.count(retriever):
+            return
+        target = find_target(retriever.document_store, None, [retriever])
+        assert target is not None
+        new = [now[document_id] for document_id in sorted(missed.new)]
+        write_changes(target, lambda: (new, missed.gone))
+    logger.info("What the owner had changed is in the index now, too.")
 
 
 def _documents_by_id(entries: Sequence[Entry], match: Match) -> dict[str, Document]:

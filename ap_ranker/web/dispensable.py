@@ -19,15 +19,16 @@ BRIEF_SECONDS = 1.0
 
 
 class Dispensable:
-    """Asks a database in threads of its own what a visitor's request can do without. Threads may share it.
+    """Asks a database, or `what`, in threads of its own what a visitor's request can do without. Threads may share it.
 
     If the answer fails or takes longer than `BRIEF_SECONDS`, the request goes on, and a warning says so once until it
     works again. A server of PostgreSQL may hang for ever: nothing is asked while an earlier answer is overdue, and the
     process can end.
     """
 
-    def __init__(self, consequence: str) -> None:
+    def __init__(self, consequence: str, what: str = "The database") -> None:
         self._consequence = consequence
+        self._what = what
         self._overdue: Future[Any] | None = None
         self._warned = False
 
@@ -40,7 +41,7 @@ class Dispensable:
             result = future.result(BRIEF_SECONDS)
         except TimeoutError:
             self._overdue = future
-            reason: object = f"The database has not answered within {BRIEF_SECONDS:g} seconds."
+            reason: object = f"{self._what} has not answered within {BRIEF_SECONDS:g} seconds."
         except InputError as error:
             reason = error
         else:

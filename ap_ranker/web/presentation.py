@@ -9,11 +9,10 @@ from typing import Any
 from haystack import Document
 from pydantic import BaseModel
 
-from ap_ranker.data.column_names import CATEGORIES, plain
 from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_RANK, shared_words
 from ap_ranker.ranking.explanation import Token, pieces
 from ap_ranker.ranking.wordings import MATCHED, is_exact_match
-from ap_ranker.search.sources import source_of
+from ap_ranker.search.sources import category_of, source_of
 from ap_ranker.web.page.markdown import to_html
 from haystack_integrations.common.ap_ranker.entries import wordings_in_meta
 from haystack_integrations.common.ap_ranker.query_data import query_data, query_key
@@ -110,26 +109,3 @@ def are_known(question: str, documents: Sequence[Document]) -> list[bool]:
             wordings.append(matched)
         wordings_of_documents.append(wordings)
     return is_exact_match(question, wordings_of_documents)
-
-
-def category_of(document: Document, column: str = "") -> str:
-    """The category of an answer, in a column of the FAQ; empty if it has none.
-
-    The column is by default one whose name says that it holds categories. Without such a column, the category is the
-    first title of the document that the answer is from, or the name of its file.
-    """
-    if column:
-        return _line(document.meta.get(column))
-    for name, value in document.meta.items():
-        if plain(str(name)) in CATEGORIES:
-            category = _line(value)
-            if category:
-                return category
-    source = source_of(document)
-    if source is None:
-        return ""
-    return (source.title or source.file or "").split(" > ", 1)[0]
-
-
-def _line(value: object) -> str:
-    return " ".join(str(value).split()) if isinstance(value, (str, int)) else ""

@@ -247,11 +247,14 @@ def _add_browsing(app: FastAPI, suggestions: LiveSuggestions, judgements: Judgem
     threads = WorkThreads(1, "opening")
 
     def beginning() -> dict[str, list[str] | dict[str, int]]:
-        catalogue = suggestions.catalogue
         popular = clicks.ask(judgements.most_helpful, COUNT)
-        questions = page.questions or catalogue.beginning(popular or [])
-        topics = {topic: len(of_topic) for topic, of_topic in catalogue.by_topic.items() if topic}
-        return {"questions": questions, "topics": topics}
+        with failing_as(FAILED, Failure.search):
+            questions = page.questions or suggestions.beginning(popular or [])
+        return {"questions": questions, "topics": suggestions.catalogue.topics}
+
+    def questions_of(topic: str) -> list[str]:
+        with failing_as(FAILED, Failure.search):
+            return suggestions.questions_of(topic)
 
     @app.post("/api/browse")
     async def api_browse(request: BrowseRequest) -> dict[str, list[str] | dict[str, int]]:
@@ -262,9 +265,9 @@ def _add_browsing(app: FastAPI, suggestions: LiveSuggestions, judgements: Judgem
         await suggestions.look()
         if request.topic is None:
             return await threads.run(beginning)
-        by_topic = suggestions.catalogue.by_topic
-        if request.topic in by_topic:
-            return {"questions": by_topic[request.topic], "topics": {}}
+        questions = await threads.run(questions_of, request.topic)
+        if questions:
+            return {"questions": questions, "topics": {}}
         raise HTTPException(404, "Expected a topic of this FAQ, found another. Ask without one for all topics.")
 
 

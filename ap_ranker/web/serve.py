@@ -14,7 +14,7 @@ from threading import Event, Thread
 from ap_ranker.errors import InputError
 from ap_ranker.progress import Progress, untold
 from ap_ranker.search.setup import SearchSetup
-from ap_ranker.search.watch_search import SearchWatcher
+from ap_ranker.search.watch_search import SearchWatcher, write_missed_changes
 from ap_ranker.web import connections
 from ap_ranker.web.app import build_app
 from ap_ranker.web.background_start import BackgroundStart
@@ -69,6 +69,7 @@ def serve(
         stack.callback(closed.set)
         retention = Retention(website, keep_days)
         Thread(target=retention.run, args=(closed,), name="retention", daemon=True).start()
+        write_missed_changes(ready)
         search, filled = ready.load()
         start = BackgroundStart(search, ready, documents=filled, workers=workers, on_progress=on_progress)
         stack.enter_context(closing(start))
@@ -82,6 +83,7 @@ def serve(
             keep_days=keep_days,
             wordings=ready.wordings,
             limits=ready.limits,
+            unwritten=watcher.unwritten,
         )
         owned = owner_key is not None or bool(owners_keys(website))
         app = build_app(

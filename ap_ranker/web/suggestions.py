@@ -9,16 +9,19 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain
 
 from haystack import Document
 
 from ap_ranker.data.wordings import NO_WORDINGS, Wordings
+from ap_ranker.errors import InputError
 from ap_ranker.kept_results import Latest
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
-from ap_ranker.search.load_pipeline import find_stores
-from ap_ranker.text.reading import bare, fold
-from ap_ranker.web.browse import Catalogue
+from ap_ranker.search.elasticsearch.offering_index import OfferingIndex
+from ap_ranker.search.load_pipeline import find_stores, report_store_errors
+from ap_ranker.search.offered_questions import needed_beginnings, suggested_line, suggestion_key
+from ap_ranker.web.browse import Catalogue, IndexCatalogue
+from ap_ranker.web.dispensable import BRIEF_SECONDS, Dispensable
 from ap_ranker.web.work import WorkThreads
 from haystack_integrations.common.ap_ranker.entries import wordings_in_meta
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
@@ -31,12 +34,15 @@ COUNT = 6
 MAX_TEXTS = 50_000
 """Maximum number of texts to suggest: they are kept in memory, and a large one would slow the start."""
 
-MAX_LENGTH = 150
-"""Maximum length of a suggestion in characters."""
-
 MAX_ROWS = 2000
 """Maximum number of texts that are compared with what was typed, so that no reply takes longer than a few
 milliseconds."""
+
+MAX_DOCUMENTS = 50
+"""Maximum number of an index's documents whose texts are compared with what was typed."""
+
+INDEX_THREADS = 4
+"""Number of searches of an index for suggestions at once."""
 
 LOOK_SECONDS = 2.0
 """Seconds between two looks whether the texts have changed."""
@@ -48,9 +54,9 @@ class Suggestions:
     def __init__(self, texts: Iterable[str]) -> None:
         by_key: dict[str, str] = {}
         for text in texts:
-            line = " ".join(text.split())
-            if line and len(line) <= MAX_LENGTH:
-                by_key.setdefault(fold(bare(line)), line)
+            line = suggested_line(text)
+            if line:
+                by_key.setdefault(suggestion_key(line), line)
             if len(by_key) >= MAX_TEXTS:
                 break
         self._keys = list(by_key)
@@ -64,10 +70,10 @@ class Suggestions:
 
     def find(self, typed: str, count: int = COUNT) -> list[str]:
         """The texts that begin with what was typed, then those with words that begin with its words."""
-        words = fold(bare(typed)).split()
+        words = suggestion_key(typed).split()
         if not words:
             return []
-        beginnings = _without_beginnings_of_others(words)
+        beginnings = needed_beginnings(words)
         if sum(map(len, beginnings)) > self._longest:  # each must begin another word
             return []
         line = " ".join(words)
@@ -94,19 +100,6 @@ class Suggestions:
         return range(first, end)
 
 
-def _without_beginnings_of_others(words: Iterable[str]) -> list[str]:
-    """The words, each once and sorted, without those that begin another one.
-
-    These say nothing more, and 500 of them would take seconds.
-    """
-    distinct = sorted(set(words))
-    needed = []
-    for word, following in pairwise([*distinct, ""]):
-        if not following.startswith(word):
-            needed.append(word)
-    return needed
-
-
 def _has_beginning(words: Sequence[str], beginning: str) -> bool:
     """Whether one of sorted words begins so: it would be the first that is not before it."""
     first = bisect_left(words, beginning)
@@ -114,7 +107,11 @@ def _has_beginning(words: Sequence[str], beginning: str) -> bool:
 
 
 class LiveSuggestions:
-    """Suggestions and catalogue of a search, which follow its stores of `BM25SDocumentStore` and files of wordings."""
+    """Suggestions and catalogue of a search, which follow its stores and files of wordings.
+
+    Those of a `BM25SDocumentStore` are kept in memory. An index of an `ElasticsearchFAQRetriever` is asked each time.
+    InputError if it has no such `category`.
+    """
 
     def __init__(self, search: DeclaredPipeline, category: str = "") -> None:
         self.current: Suggestions | None = None  # until the texts have been read once
@@ -122,36 +119,97 @@ class LiveSuggestions:
         self._category = category
         self._search = search
         self._made: Latest[tuple[Catalogue, Suggestions]] = Latest()
+        self._of_files: Latest[Suggestions] = Latest()
+        self._offering: Latest[OfferingIndex] = Latest()
         self._next_look = 0.0
+        self._is_indexed = search.index_retriever() is not None
+        self._brief = Dispensable("There are no suggestions.", "The index")
         # Suggestions wait neither for searches nor for what is being read.
         self._reading = ThreadPoolExecutor(1, "reading suggestions")
-        self._finding = WorkThreads(1, "suggestions")
+        self._finding = WorkThreads(INDEX_THREADS if self._is_indexed else 1, "suggestions")
         self._read: Future[None] | None = None
+        if not self._is_indexed and not self._stores():
+            logger.warning(
+                "%s: the page has no suggestions and no topics, which only stores of ap-ranker offer, found %s.",
+                search.path,
+                search.place,
+            )
+        if category and self._is_indexed:
+            with report_store_errors(search.path, search.place):
+                self._index().check()
 
     async def find(self, typed: str) -> list[str]:
-        """As `Suggestions.find`, in the texts of some seconds ago; none if they cannot be read."""
+        """As `Suggestions.find`, in the texts of some seconds ago, or of an index; none if they cannot be read."""
+        if self._is_indexed:
+            return await self._finding.run(self._find_in_index, typed)
         await self.look()
         if self.current is None:
             return []
         return await self._finding.run(self.current.find, typed)
 
+    def beginning(self, preferred: Sequence[str]) -> list[str]:
+        """As `Catalogue.beginning`; InputError if an index does not answer."""
+        with report_store_errors(self._search.path, self._search.place):
+            return self.catalogue.beginning(preferred)
+
+    def questions_of(self, topic: str) -> list[str]:
+        """As `Catalogue.questions_of`; InputError if an index does not answer."""
+        with report_store_errors(self._search.path, self._search.place, topic):
+            return self.catalogue.questions_of(topic)
+
     async def look(self) -> None:
-        """Let what has changed be read; only the first reading is waited for."""
+        """Let what has changed be read; only the first reading is waited for, and that of an index, for a moment."""
         is_reading = self._read is not None and not self._read.done()
-        if not is_reading and (self.current is None or time.monotonic() >= self._next_look):
+        is_due = self.current is None or time.monotonic() >= self._next_look
+        if not is_reading and is_due:
             self._next_look = time.monotonic() + LOOK_SECONDS
             self._read = self._reading.submit(self._try_to_refresh)
-        if self.current is None and self._read is not None:
+        if self._read is None or self._read.done():
+            return
+        if self.current is None:
             await asyncio.shield(asyncio.wrap_future(self._read))
+        elif self._is_indexed:
+            await asyncio.wait([asyncio.wrap_future(self._read)], timeout=BRIEF_SECONDS)
 
     def refresh(self) -> None:
         """Read the texts again if they have changed; one thread at a time."""
-        stores = [store for store in find_stores(self._search.pipeline) if isinstance(store, BM25SDocumentStore)]
-        ranker = self._search.ranker()
-        file_wordings = NO_WORDINGS if ranker is None else ranker.file_wordings
+        file_wordings = self._file_wordings()
+        if self._is_indexed:
+            with report_store_errors(self._search.path, self._search.place):
+                self.catalogue = IndexCatalogue(self._index())
+            self.current = Suggestions(file_wordings.texts())
+            return
+        stores = self._stores()
         revisions = [store.revision() for store in stores]
         make = partial(self._make, stores, file_wordings)
         self.catalogue, self.current = self._made.get((revisions, file_wordings), make)
+
+    def _stores(self) -> list[BM25SDocumentStore]:
+        return [store for store in find_stores(self._search.pipeline) if isinstance(store, BM25SDocumentStore)]
+
+    def _file_wordings(self) -> Wordings:
+        ranker = self._search.ranker()
+        return NO_WORDINGS if ranker is None else ranker.file_wordings
+
+    def _index(self) -> OfferingIndex:
+        """The index of now: another checkpoint has another one."""
+        retriever = self._search.index_retriever()
+        assert retriever is not None, "no change of the checkpoint makes another pipeline"
+        return self._offering.get((retriever,), lambda: OfferingIndex(retriever, self._category))
+
+    def _find_in_index(self, typed: str) -> list[str]:
+        words = suggestion_key(typed).split()
+        if not words:
+            return []
+        file_wordings = self._file_wordings()
+        of_files = self._of_files.get(file_wordings, lambda: Suggestions(file_wordings.texts()))
+        documents = self._brief.ask(self._documents_in_index, typed, words) or []
+        texts = chain(*_texts_of(documents), of_files.find(typed))
+        return Suggestions(texts).find(typed)
+
+    def _documents_in_index(self, typed: str, words: Sequence[str]) -> list[Document]:
+        with report_store_errors(self._search.path, self._search.place, typed):
+            return self._index().beginning_like(needed_beginnings(words), " ".join(words), most=MAX_DOCUMENTS)
 
     def _make(self, stores: Sequence[BM25SDocumentStore], file_wordings: Wordings) -> tuple[Catalogue, Suggestions]:
         small_stores = [store for store in stores if store.count_documents() <= MAX_TEXTS]
@@ -160,17 +218,24 @@ class LiveSuggestions:
         documents: list[Document] = []
         for store in small_stores:
             documents += store.filter_documents()
-        stored_questions: list[str] = []
-        further_wordings: list[str] = []
-        for document in documents:
-            document_wordings = wordings_in_meta(document)
-            stored_questions += document_wordings[:1]
-            further_wordings += document_wordings[1:]
-        suggestions = Suggestions(chain(stored_questions, further_wordings, file_wordings.texts()))
+        suggestions = Suggestions(chain(*_texts_of(documents), file_wordings.texts()))
         return Catalogue(documents, self._category), suggestions
 
     def _try_to_refresh(self) -> None:
         try:
             self.refresh()
+        except InputError as error:
+            logger.warning("%s The page opens with the topics of before.", error)
         except Exception:  # a search without suggestions works as well
             logger.exception("Suggestions cannot be read.")
+
+
+def _texts_of(documents: Iterable[Document]) -> tuple[list[str], list[str]]:
+    """The stored questions of documents, and their further known wordings."""
+    stored_questions: list[str] = []
+    further_wordings: list[str] = []
+    for document in documents:
+        document_wordings = wordings_in_meta(document)
+        stored_questions += document_wordings[:1]
+        further_wordings += document_wordings[1:]
+    return stored_questions, further_wordings

@@ -307,7 +307,7 @@ def _run(setup: SearchSetup, pipe: Connection) -> None:
         leave_what_lives()
         for name in ("ap_ranker.search.watch_search", "ap_ranker.data"):  # the server's process logs the same
             logging.getLogger(name).setLevel(logging.CRITICAL)
-        SearchWatcher(search, setup)  # its thread goes on
+        SearchWatcher(search, setup, write=False)  # its thread goes on
         served = ServedNow(search)
         served()  # here, because the first description reads the checkpoint, which may fail
     except InputError as error:

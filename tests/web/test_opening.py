@@ -19,7 +19,8 @@ from ap_ranker.data.faq import Entry, Match
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import shared_words
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
-from ap_ranker.web.browse import COUNT, MAX_LENGTH, MAX_QUESTIONS, MAX_TOPICS, Catalogue
+from ap_ranker.search.offered_questions import LONGEST_QUESTION
+from ap_ranker.web.browse import COUNT, MAX_QUESTIONS, MAX_TOPICS, Catalogue
 from ap_ranker.web.judgements import LEAST_NETWORKS, Judgements
 from ap_ranker.web.page.settings import PageSettings
 from haystack_integrations.common.ap_ranker.entries import to_document
@@ -70,7 +71,7 @@ def test_passages_count_by_their_titles() -> None:
 def test_a_large_faq_is_browsed_in_part() -> None:
     rows = [(f"{'abcdefgh'[row % 8] * 9} {row}?", "A") for row in range(MAX_QUESTIONS + 5)]
     rows += [(f"{row}?", f"topic {row}") for row in range(MAX_TOPICS + 5)]
-    by_topic = Catalogue(documents((f"{'x' * MAX_LENGTH}?", "A"), *rows)).by_topic
+    by_topic = Catalogue(documents((f"{'x' * LONGEST_QUESTION}?", "A"), *rows)).by_topic
     assert (len(by_topic), len(by_topic["A"])) == (MAX_TOPICS, MAX_QUESTIONS)
 
 

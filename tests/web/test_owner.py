@@ -860,6 +860,7 @@ def test_a_search_whose_documents_the_page_cannot_change(search: Any, database: 
         "logged": False,
         "keep_days": 0,
         "owner": "",
+        "hints": [{"text": "notEditable"}],
         "erased": True,
         "left_out": [],
         "more_left_out": 0,

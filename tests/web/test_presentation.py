@@ -10,7 +10,8 @@ pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from haystack import Document
 
-from ap_ranker.web.presentation import category_of, matches_of
+from ap_ranker.search.sources import category_of
+from ap_ranker.web.presentation import matches_of
 
 
 @pytest.mark.parametrize(

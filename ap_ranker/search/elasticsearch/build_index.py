@@ -18,7 +18,7 @@ from ap_ranker.ranking.wordings import EMBEDDED_BY
 from ap_ranker.search.elasticsearch.index_changes import IndexChanges, IndexComparison
 from ap_ranker.search.elasticsearch.index_cluster import Cluster, Stored, make_index
 from ap_ranker.search.elasticsearch.index_layout import Layout
-from ap_ranker.search.elasticsearch.index_lock import IndexLock, Range, locked_index
+from ap_ranker.search.elasticsearch.index_lock import BRIEF, IndexLock, Range, locked_index
 from ap_ranker.search.index_source import Embed, entry_key, marked, sources_of
 from haystack_integrations.common.ap_ranker.entries import MARK
 from haystack_integrations.document_stores.ap_ranker.elasticsearch_documents import read_document
@@ -104,15 +104,20 @@ def build_index(
     return builder.run(documents, test)
 
 
-def write_changes(target: IndexTarget, new: Sequence[Document], gone: Collection[str]) -> None:
+ReadChanges = Callable[[], tuple[Sequence[Document], Collection[str]]]
+"""Reads what has changed: new documents, and the ids of those that are gone."""
+
+
+def write_changes(target: IndexTarget, read: ReadChanges) -> None:
     """
     Write new documents into every index of a FAQ that is kept, and delete those that are gone, and nothing else.
 
-    In the index of the target they have vectors; in the others they are found by words and known wordings until
-    `build_index` runs with those checkpoints. What the FAQ's name means stays. InputError as of `build_index`.
+    Of several servers, one at a time reads and writes, and only what no other one has written. In the index of the
+    target they have vectors; in the others they are found by words and known wordings until `build_index` runs with
+    those checkpoints. What the FAQ's name means stays. InputError as of `build_index`.
     """
     builder = _Builder(target, (1, 1), lambda done, total: None)
-    builder.change(new, gone)
+    builder.change(read)
 
 
 def go_back(store: ElasticsearchFAQStore) -> str:
@@ -196,20 +201,36 @@ class _Builder:
                 own_entries[document_id] = document
         return own_entries
 
-    def change(self, new: Sequence[Document], gone: Collection[str]) -> None:
+    def change(self, read: ReadChanges) -> None:
         """As `write_changes`."""
-        documents = [marked(document) for document in new]
-        with locked_index(self.cluster.client, f"{self.target.store.index}-lock", self.keys) as lock:
+        with locked_index(self.cluster.client, f"{self.target.store.index}-lock", self.keys, alive=BRIEF) as lock:
+            new, gone = read()
+            documents = list(map(marked, new))
+            ids = [document.id for document in documents]
+            ids += gone
             notes_of_indexes = self._complete_indexes()
             if self.index not in notes_of_indexes:
                 raise self.target.store.missing(self.index)
-            self._write(lock, documents)
-            for index, notes in notes_of_indexes.items():
+            others = [index for index in notes_of_indexes if index != self.index]
+            for index in [self.index, *others]:
                 lock.check()
-                if index == self.index:  # it has the new ones already, with vectors
-                    self._change(index, notes, [], gone)
+                stored = self.cluster.list_those_of(index, ids)
+                stale = [document_id for document_id in gone if document_id in stored]
+                missing: list[Document] = []
+                for document in documents:
+                    in_index = stored.get(document.id)
+                    is_made = in_index is not None and in_index.made_by == self.target.made_by
+                    if in_index is None or (index == self.index and not is_made):
+                        missing.append(document)
+                if not missing and not stale:
+                    continue
+                if index == self.index:  # with vectors
+                    actions = list(self._actions(missing)) if missing else []
+                    actions += [_deletion(document_id) for document_id in stale]
+                    self.cluster.write(index, actions, refresh=True)
                 else:
-                    self._change(index, notes, documents, gone)
+                    self._change(index, notes_of_indexes[index], missing, stale)
+            lock.sign()  # whoever has taken over has read the changes later, and this is tried again
 
     def _complete_indexes(self) -> dict[str, dict[str, Any]]:
         """The notes of the FAQ's indexes that a run has finished, by their names."""
@@ -380,8 +401,7 @@ class _Builder:
         sources = sources_of(new, "", notes.get("language"), None)
         actions = [_insertion(document, source) for document, source in zip(new, sources, strict=True)]
         actions += [_deletion(document_id) for document_id in gone]
-        self.cluster.write(index, actions)
-        self.cluster.client.indices.refresh(index=index)
+        self.cluster.write(index, actions, refresh=True)
 
     def _finish(self, layout: Layout, before: str | None, entries: Mapping[str, Document]) -> None:
         """Let the FAQ's name mean the index; remove all but the one before."""

@@ -107,13 +107,16 @@ class Cluster:
 
     def list_ours(self, index: str, keys: tuple[int, int]) -> dict[str, Stored]:
         """The documents that `ap-ranker index` wrote, with keys of a range."""
-        bounds = {"range": {MARK: {"gte": keys[0], "lt": keys[1]}}}
-        search = {"query": bounds, "_source": False, "docvalue_fields": [MADE_BY, ENTRY]}
-        listed: dict[str, Stored] = {}
-        for hit in self._list(index, search):
-            values = hit.get("fields", {})
-            listed[hit["_id"]] = Stored(_first(values.get(MADE_BY)), _first(values.get(ENTRY)))
-        return listed
+        return _stored(self._list(index, _search_for({"range": {MARK: {"gte": keys[0], "lt": keys[1]}}})))
+
+    def list_those_of(self, index: str, ids: Iterable[str]) -> dict[str, Stored]:
+        """The documents with some ids, as far as they are there."""
+        wanted = list(ids)
+        search = _search_for({"ids": {"values": wanted}})
+        if len(wanted) > PAGE:
+            return _stored(self._list(index, search))
+        answer = self.client.search(index=index, size=PAGE, allow_partial_search_results=False, **search)
+        return _stored(answer["hits"]["hits"])
 
     def list_ids(self, index: str) -> list[str]:
         """The ids of all documents."""
@@ -160,27 +163,31 @@ class Cluster:
         finally:
             self.client.options(ignore_status=404).close_point_in_time(id=moment)
 
-    def write(self, index: str, actions: Iterable[dict[str, Any]]) -> None:
-        """Write and delete documents, in order; InputError names the first that the cluster refuses for good."""
+    def write(self, index: str, actions: Iterable[dict[str, Any]], *, refresh: bool = False) -> None:
+        """Write and delete documents, in order; InputError names the first that the cluster refuses for good.
+
+        With `refresh`, the next search finds them.
+        """
         waiting = list(actions)
         for pause in WRITING_PAUSES:
-            postponed = self._write_once(index, waiting)
+            postponed = self._write_once(index, waiting, refresh)
             if not postponed:
                 return
             time.sleep(pause)
             waiting = [action for action, _ in postponed]
-        postponed = self._write_once(index, waiting)
+        postponed = self._write_once(index, waiting, refresh)
         if postponed:
             raise _refusal(index, postponed[0][1])
 
     def _write_once(
-        self, index: str, actions: Sequence[dict[str, Any]]
+        self, index: str, actions: Sequence[dict[str, Any]], refresh: bool
     ) -> list[tuple[dict[str, Any], Mapping[str, Any]]]:
         """The actions that the cluster refuses for the moment, each with its answer."""
         answered = elasticsearch_library().helpers.streaming_bulk(
             self.client,
             actions,
             index=index,
+            refresh=refresh,
             chunk_size=CHUNK,
             max_chunk_bytes=CHUNK_BYTES,
             raise_on_error=False,
@@ -218,6 +225,19 @@ class Cluster:
             if former != index:
                 actions.append({"remove": {"index": former, "alias": self.name}})
         self.client.indices.update_aliases(actions=actions)
+
+
+def _search_for(query: Mapping[str, Any]) -> dict[str, Any]:
+    """A search for what `_stored` reads."""
+    return {"query": query, "source": False, "docvalue_fields": [MADE_BY, ENTRY]}
+
+
+def _stored(hits: Iterable[Mapping[str, Any]]) -> dict[str, Stored]:
+    stored: dict[str, Stored] = {}
+    for hit in hits:
+        values = hit.get("fields", {})
+        stored[hit["_id"]] = Stored(_first(values.get(MADE_BY)), _first(values.get(ENTRY)))
+    return stored
 
 
 def _first(values: Sequence[str] | None) -> str | None:

@@ -90,7 +90,7 @@ class Layout:
     def differences(self, settings: Mapping[str, Any], mappings: Mapping[str, Any]) -> list[str]:
         """What is otherwise in an index, by its name, with both values; fields that are missing aside."""
         expected = {
-            "mappings": self._mappings_of(mappings.get("properties", {})),
+            "mappings": self._mappings_of(mappings.get("properties", {}), mappings.get("_source", {})),
             "settings": {"analysis": self.settings.get("analysis", {}), **self._settings_of(STATIC)},
         }
         actual = {"mappings": mappings, "settings": settings}
@@ -104,12 +104,18 @@ class Layout:
         """Its settings that an index that exists takes over."""
         return self._settings_of(DYNAMIC)
 
-    def _mappings_of(self, fields: Container[str]) -> dict[str, Any]:
-        """The mapping without notes, and of its fields only these."""
+    def _mappings_of(self, fields: Container[str], source: Mapping[str, Any]) -> dict[str, Any]:
+        """The mapping without notes, and of its fields, and of those that its source leaves out, only these.
+
+        What a source leaves out cannot be changed later, and an earlier release may have had fewer such fields.
+        """
         properties = self.mappings["properties"]
         mappings = dict(self.mappings)
         mappings.pop("_meta", None)
         mappings["properties"] = {name: options for name, options in properties.items() if name in fields}
+        if source.get("excludes") and "_source" in mappings:
+            left_out = [name for name in mappings["_source"].get("excludes", ()) if name in source["excludes"]]
+            mappings["_source"] = {**mappings["_source"], "excludes": left_out}
         return mappings
 
     def _settings_of(self, names: Iterable[str]) -> dict[str, Any]:

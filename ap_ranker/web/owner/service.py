@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from heapq import merge
@@ -46,6 +46,7 @@ from ap_ranker.web.owner.current_entries import (
     title_of,
 )
 from ap_ranker.web.owner.decisions import GONE, Asked, Decisions, Judged, require_helpful
+from ap_ranker.web.owner.hints import Hints
 from ap_ranker.web.owner.overview import happened_since, next_step
 from ap_ranker.web.owner.suggested_title import suggested_title
 from ap_ranker.web.owner.wording_preview import WordingPreview
@@ -83,6 +84,7 @@ class OwnerService:
         keep_days: int = 0,  # until what visitors left is deleted; 0: it stays
         wordings: Sequence[Path] = (),
         limits: Limits = NO_LIMITS,
+        unwritten: Callable[[], int] | None = None,  # as of `Hints`
     ) -> None:
         self.database = database
         self._search = search
@@ -98,16 +100,18 @@ class OwnerService:
         self._finder = GapFinder(search, pause)
         self._groups = BackgroundGroups()
         self._decisions = Decisions(database, self._facts_in)
+        self._hints = Hints(search, editable=documents is not None, unwritten=unwritten)
         self._preview = WordingPreview(search, database, match, limits)
 
     def server(self) -> dict[str, Any]:
         """What the page says of the server.
 
-        It also says whether the database's files hold nothing of what was deleted (`erased`), and what was left out of
-        the files that are searched, and why.
+        It also says what cannot be done here, and why (`hints`); whether the database's files hold nothing of what was
+        deleted (`erased`); and what was left out of the files that are searched, and why.
         """
         left_out = [] if self._documents is None else [str(part) for part in self._documents.left_out]
         return self._about | {
+            "hints": self._hints.now(),
             "erased": self.database.is_erased,
             "left_out": left_out[:SHOWN],
             "more_left_out": max(0, len(left_out) - SHOWN),
@@ -380,8 +384,8 @@ class OwnerService:
         return self._decisions.take_back(keys_of_rejected)
 
     def _require_documents(self) -> None:
-        if self._documents is None:
-            raise ConflictError("This search reads a store that its own program fills; change the entries there.")
+        if self._hints.refusal:
+            raise ConflictError(self._hints.refusal)
 
     def _read_changes(self) -> list[Change]:
         """The changes, if the FAQ is one that they can change."""

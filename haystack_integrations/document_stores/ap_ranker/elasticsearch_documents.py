@@ -14,6 +14,11 @@ from ap_ranker.ranking.state_bytes import STATES
 
 logger = logging.getLogger(__name__)
 
+BEGINNINGS = "ap_ranker_beginnings"
+TOPIC = "ap_ranker_topic"
+"""Fields of a document in the index: the words of what is suggested of it, and the topic that it is browsed by. Their
+values are in the source where an earlier release made the index."""
+
 WITHOUT_STATES = {"excludes": [STATES]}
 """The part of a document's source that is a document: its states would be most of what is sent."""
 
@@ -53,7 +58,10 @@ def documents_of(hits: Iterable[Mapping[str, Any]]) -> list[Document]:
     return documents
 
 
-_NOT_META = ("id", "content", "blob", "embedding", "score", "sparse_embedding", "meta")
+_NOT_META = (
+    *("id", "content", "blob", "embedding", "score", "sparse_embedding", "meta"),
+    *(STATES, BEGINNINGS, TOPIC),
+)
 
 
 def read_document(document_id: str, source: Mapping[str, Any]) -> Document | None:
@@ -71,5 +79,5 @@ def read_document(document_id: str, source: Mapping[str, Any]) -> Document | Non
         return None
     meta = {name: value for name, value in source.items() if name not in _NOT_META}
     meta = {**nested, **meta}
-    meta.pop(STATES, None)
+    meta.pop(STATES, None)  # of documents of `APDocumentEmbedder` that another writer nested
     return Document(id=document_id, content=content, meta=meta)

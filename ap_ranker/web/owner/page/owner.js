@@ -28,7 +28,7 @@ function showServer(server) {
   element("served").hidden = !server.served;
   if (server.served) element("served").textContent = servedText(server.served);
   if (!server.logged) say(texts.noLog);
-  else if (!editable) say(texts.notEditable);
+  element("hints").replaceChildren(...server.hints.map((hint) => make("p", filled(texts[hint.text], hint))));
 }
 
 function changeCard(made) {
