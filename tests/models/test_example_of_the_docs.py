@@ -1,4 +1,4 @@
-"""The model that `docs/adding_a_model.md` shows, copied from the page: it passes the checks of every model, and it trains."""
+"""The model of `docs/adding_a_model.md`, copied from the page: it passes the checks of every model, and it trains."""
 
 from __future__ import annotations
 
