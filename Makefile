@@ -108,7 +108,7 @@ $(LOCK)/installed:
 	touch $@
 
 docs: $(INSTALLED)  ## the site, into site/; a broken link fails
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/mkdocs build --strict
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -6,6 +6,8 @@ import ast
 import importlib
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,22 @@ def test_the_number_of_models(page: str) -> None:
     named = re.findall(r"\b(\d+) models\b", (ROOT / page).read_text(encoding="utf-8"))
     assert named
     assert set(named) == {str(len(MODELS))}
+
+
+def test_make_docs_refuses_a_broken_anchor(tmp_path: Path) -> None:
+    """Its options on a site of one page; with `--quiet`, no warning counts."""
+    pytest.importorskip("mkdocs", reason="the extra docs is not installed")
+    [options] = re.findall(r"^\t\$\(BIN\)/mkdocs (build .*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    site = {"site_name": "one page", "validation": settings["validation"]}
+    (tmp_path / "mkdocs.yml").write_text(yaml.safe_dump(site))
+    (tmp_path / "docs").mkdir()
+    codes = []
+    for anchor in ("there", "nowhere"):
+        (tmp_path / "docs" / "index.md").write_text(f"# There\n\n[A part](#{anchor})\n")
+        command = [sys.executable, "-m", "mkdocs", *shlex.split(options)]
+        codes.append(subprocess.run(command, cwd=tmp_path, check=False, capture_output=True).returncode)
+    assert codes == [0, 1]
 
 
 def test_there_are_commands_to_check() -> None:

@@ -35,7 +35,7 @@ PAGES = [
     *("docs/speed", "docs/training", "docs/wordings"),
 ]
 """`test_newcomer.py` runs the commands of `docs/first_week.md`, `cli/test_languages.py` those of `languages.md`,
-`models/test_example_of_the_docs.py` those of `adding.md`. The commands of `elasticsearch.md` need a cluster."""
+`models/test_example_of_the_docs.py` those of `adding_a_model.md`. The commands of `elasticsearch.md` need a cluster."""
 
 LONG = (
     *("README", "docs/calibration", "docs/compare", "docs/documents", "docs/encoders", "docs/models"),

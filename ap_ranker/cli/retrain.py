@@ -27,16 +27,26 @@ def retrain(
     epochs: Epochs = None,
     quick: Annotated[bool, option("Leave a pretrained encoder as it is: takes a minute.", "--quick")] = False,
     back: Annotated[bool, option("Go back to the checkpoint before; once more takes that back.", "--back")] = False,
+    take: Annotated[
+        Path | None, option("Train nothing: put a copy of this ready checkpoint in place of the served one.")
+    ] = None,
 ) -> None:
     """Train anew on all accepted wordings; a running search switches if the new checkpoint is recommended.
 
     Name FAQ, checkpoint and database as for `serve`. If it is not recommended, nothing changes, and the exit code is 3.
     """
     from ap_ranker.ranking.earlier_checkpoints import go_back
+    from ap_ranker.ranking.earlier_checkpoints import take as take_ready
     from ap_ranker.search.setup import CHECKPOINT
 
     searched = searched.of(folder_or_faq)
     served = searched.model or str(CHECKPOINT)
+    if back and take is not None:
+        raise InputError("Expected --back or --take, found both. Leave one out.")
+    if take is not None:
+        take_ready(Path(served), take)
+        console.say(f"{served} is a copy of {take} from now on. To go back: ap-ranker retrain --back --model {served}")
+        return
     if back:
         time = go_back(Path(served))
         console.say(f"{served} is that of {time} again. To take this back: ap-ranker retrain --back --model {served}")

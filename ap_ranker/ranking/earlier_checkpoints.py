@@ -78,6 +78,21 @@ def go_back(folder: Path) -> Path:
     return earlier[-1]
 
 
+def take(folder: Path, new: Path) -> None:
+    """Let a copy of a ready checkpoint take the place of the one in a folder, if any, which is kept.
+
+    InputError if there is no checkpoint, or only the one that the folder has already.
+    """
+    ready = find_checkpoint(new)
+    with alone(folder):
+        if not is_checkpoint(folder):
+            _copy(ready, folder)
+            return
+        if _content(ready) == _content(folder):
+            raise InputError(f"{new}: expected another checkpoint than {folder}, found the same one. Nothing changed.")
+        exchange(folder, ready, folder)
+
+
 def _copy(source: Path, target: Path) -> None:
     with checkpoint_draft(target) as draft:
         shutil.copytree(source, draft, dirs_exist_ok=True)

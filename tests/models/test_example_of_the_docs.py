@@ -1,4 +1,4 @@
-"""The model that `docs/adding.md` shows, copied from the page: it passes the checks of every model, and it trains."""
+"""The model of `docs/adding_a_model.md`, copied from the page: it passes the checks of every model, and it trains."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training.config import read_training_config
 from ap_ranker.training.train import train
 
-PAGE = (ROOT / "docs" / "adding.md").read_text(encoding="utf-8")
-MODEL, LOOP = "ap_ranker/models/my_gate.py", "tests/naive/my_gate.py"
-NAME = "my-gate"
+PAGE = (ROOT / "docs" / "adding_a_model.md").read_text(encoding="utf-8")
+MODEL, LOOP = "ap_ranker/models/gated_cosine.py", "tests/naive/gated_cosine.py"
+NAME = "gated-cosine"
 
 CHECKS: dict[str, Callable[..., None]] = {
     name: check
@@ -47,15 +47,37 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
 
 
-@pytest.fixture
-def case(monkeypatch: pytest.MonkeyPatch) -> Iterator[Case]:
+def changed(code: str, diff: str) -> str:
+    """A file with the lines of a diff changed, each group of which stands in it once."""
+    groups = re.findall(r"((?:^[- ].*\n)+)((?:^\+.*\n)+)", diff, re.MULTILINE)
+    assert "".join(map("".join, groups)) == diff
+    for before, after in groups:
+        kept = "".join(line[1:] for line in before.splitlines(keepends=True) if line.startswith(" "))
+        old = re.sub(r"^.", "", before, flags=re.MULTILINE)
+        assert code.count(old) == 1, old
+        code = code.replace(old, kept + re.sub(r"^.", "", after, flags=re.MULTILINE))
+    return code
+
+
+def sum_of(path: str) -> str:
+    """The file of the model whose score is a sum."""
+    return changed(file_of(path), blocks("diff")[(MODEL, LOOP).index(path)])
+
+
+VARIANTS = {"cosine": file_of, "sum": sum_of}
+"""Kind of the score -> what gives the file of a path."""
+
+
+@pytest.fixture(params=VARIANTS)
+def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Case]:
     """The page's files, as if they had been saved and named in the registry."""
+    code_of = VARIANTS[request.param]
     modules = {}
     for path in (MODEL, LOOP):
         name = path.removesuffix(".py").removeprefix("tests/").replace("/", ".")
         modules[path] = ModuleType(name)
         monkeypatch.setitem(sys.modules, name, modules[path])
-        exec(compile(file_of(path), path, "exec"), vars(modules[path]))
+        exec(compile(code_of(path), path, "exec"), vars(modules[path]))
     [case] = modules[LOOP].CASES
     assert (modules[MODEL].SPEC.name, case.name) == (NAME, NAME)
     monkeypatch.setitem(MODELS, NAME, modules[MODEL].SPEC)
@@ -81,10 +103,10 @@ def test_it_passes_the_checks_of_every_model(check: str, case: Case, model: Answ
 
 def test_it_trains_with_the_option_of_its_file(case: Case, tmp_path: Path) -> None:
     [settings] = [text for text in blocks("yaml") if "options:" in text]
-    (tmp_path / "my_gate.yaml").write_text(settings)
+    (tmp_path / "gated_cosine.yaml").write_text(settings)
     small: dict[str, Any] = {"model": NAME, "epochs": 2, "embedding_size": 8}
     data = of_topics("where is my {}?")
-    train(data, data, tmp_path / "c", read_training_config(tmp_path / "my_gate.yaml", small), device="cpu")
+    train(data, data, tmp_path / "c", read_training_config(tmp_path / "gated_cosine.yaml", small), device="cpu")
     loaded = Ranker.from_pretrained(tmp_path / "c", "cpu")
     assert loaded.config is not None
     assert (loaded.config.model, loaded.config.options["gate_size"]) == (NAME, 16)
@@ -97,7 +119,7 @@ def test_a_wrong_option_is_refused_as_the_page_says(case: Case) -> None:
 
 def test_its_place_and_its_recipe(case: Case) -> None:
     [listed] = [text for text in blocks("python") if text.startswith("FILES")]
-    assert re.findall(r'"(\w+)"', listed) == [FILES[-1], "my_gate"]
+    assert re.findall(r'"(\w+)"', listed) == [FILES[-1], "gated_cosine"]
     [recipe] = [text for text in blocks("yaml") if "says:" in text]
     with imported(ROOT / "docs" / "model_tables.py") as tables:
         assert tables.recipe_of(NAME).startswith("softmax")
@@ -107,9 +129,11 @@ def test_its_place_and_its_recipe(case: Case) -> None:
     assert fields.keys() <= {key for other in others.values() for key in other}
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("path", [MODEL, LOOP])
 @pytest.mark.parametrize("command", [("check",), ("format", "--check")], ids=" ".join)
-def test_the_linter_has_nothing_to_say(path: str, command: tuple[str, ...]) -> None:
+def test_the_linter_has_nothing_to_say(path: str, command: tuple[str, ...], variant: str) -> None:
     arguments = [sys.executable, "-m", "ruff", *command, "--no-cache", "--stdin-filename", path, "-"]
-    ended = subprocess.run(arguments, input=file_of(path), cwd=ROOT, check=False, capture_output=True, text=True)
+    code = VARIANTS[variant](path)
+    ended = subprocess.run(arguments, input=code, cwd=ROOT, check=False, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout + ended.stderr

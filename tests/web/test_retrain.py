@@ -33,7 +33,7 @@ from ap_ranker.data.split import DEV
 from ap_ranker.documents.watched_folder import WatchedFolder
 from ap_ranker.files import WriteError, locked
 from ap_ranker.ranking.checkpoint import CONFIG, find_trained, is_checkpoint, read_checkpoint_config
-from ap_ranker.ranking.earlier_checkpoints import KEPT, exchange, go_back
+from ap_ranker.ranking.earlier_checkpoints import KEPT, exchange, go_back, take
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web.changes import Action, Change, apply_changes, owners_changes
@@ -355,6 +355,27 @@ def test_back_is_the_one_before_and_again_the_one_after(three: tuple[Path, Path,
     go_back(live)
     assert contents(live) == texts[1]
     assert len(list(Path(f"{live}.earlier").iterdir())) == KEPT
+
+
+def test_a_ready_one_takes_its_place(three: tuple[Path, Path, Path]) -> None:
+    live, second, third = three
+    before, taken = contents(live), contents(second)
+    said = told(run("retrain", "--take", "second", "--model", "live", folder=live.parent), 0)
+    assert contents(live) == taken == contents(second)
+    assert "retrain --back --model live" in said
+    told(run("retrain", "--back", "--model", "live", folder=live.parent), 0)
+    assert contents(live) == before
+    take(third.with_name("new"), third)  # where none was
+    assert contents(third.with_name("new")) == contents(third)
+
+
+@pytest.mark.parametrize("taken", ["nothing", "live", "."])
+def test_what_is_none_or_the_same_changes_nothing(three: tuple[Path, Path, Path], taken: str) -> None:
+    live = three[0]
+    before = contents(live.parent)
+    assert taken in told(run("retrain", "--take", taken, "--model", "live", folder=live.parent), 2)
+    told(run("retrain", "--take", "second", "--back", "--model", "live", folder=live.parent), 2)
+    assert contents(live.parent) == before
 
 
 STEPS: list[tuple[Any, str]] = [
