@@ -21,6 +21,7 @@ from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limi
 from ap_ranker.search.load_pipeline import components_of, find_stores, report_store_errors
 from ap_ranker.search.setup import SearchSetup
 from ap_ranker.threads import leave_what_lives, use_one_thread
+from ap_ranker.web.gathered_search import GatheredSearch
 from ap_ranker.web.served_search import ServedNow, ServedSearch
 from ap_ranker.web.workers import SearchWorkers
 from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
@@ -49,7 +50,7 @@ class BackgroundStart:
         self._search = search
         self._setup = setup
         self._documents = documents
-        self._ranks: DeclaredPipeline | SearchWorkers | None = None
+        self._ranks: GatheredSearch | SearchWorkers | None = None
         self._reported = time.monotonic()
         self._closed = False
         self._started = time.time()
@@ -121,7 +122,7 @@ class BackgroundStart:
         leave_what_lives()
         if self.count == 1:
             self._served_now = ServedNow(search)
-            self._ranks = search
+            self._ranks = GatheredSearch(search)
             return
         self._ranks = SearchWorkers(setup, self.count)
         for part in components_of(search.pipeline):

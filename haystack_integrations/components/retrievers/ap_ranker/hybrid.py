@@ -73,6 +73,10 @@ class StoreRetriever(Composed):
         contents: list[str] = self.document_store.contents(limit)
         return contents
 
+    def find_each(self, queries: Sequence[str], filters: dict[str, Any] | None = None) -> list[Found]:
+        """What `find` of a retriever returns for each query."""
+        return [self.find(query, filters) for query in queries]
+
     def _limits(self, filters: dict[str, Any] | None, top_k: int | None) -> tuple[dict[str, Any] | None, int]:
         if top_k is not None:
             check_number("top_k", top_k, 0)
@@ -267,18 +271,28 @@ class HybridRetriever(WordingRetriever, CheckpointComponent):
 
     def find(self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None) -> Found:
         """As `run`, before any document is copied."""
-        check_query(query)
+        return self.find_each([query], filters, top_k)[0]
+
+    def find_each(
+        self, queries: Sequence[str], filters: dict[str, Any] | None = None, top_k: int | None = None
+    ) -> list[Found]:
+        """As `find`, of each query; their vectors are made together."""
+        for query in queries:
+            check_query(query)
         filters, top_k = self._limits(filters, top_k)
         self.embed_documents()
         ranker = self.loaded()
-        question = ranker.embed_questions([self.query_prefix + query + self.query_suffix])[0].numpy()
-        wordings = self._by_similar_wordings(question, ranker)
-        return self._fetch(
-            query,
-            question.tolist(),
-            filters,
-            top_k,
-            rank_all=self.rank_all,
-            wordings=wordings,
-            stored_questions=True,
-        )
+        questions = ranker.question_vectors([self.query_prefix + query + self.query_suffix for query in queries])
+        fetched: list[Found] = []
+        for query, question in zip(queries, questions.numpy(), strict=True):
+            found = self._fetch(
+                query,
+                question.tolist(),
+                filters,
+                top_k,
+                rank_all=self.rank_all,
+                wordings=self._by_similar_wordings(question, ranker),
+                stored_questions=True,
+            )
+            fetched.append(found)
+        return fetched
