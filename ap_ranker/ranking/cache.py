@@ -22,7 +22,7 @@ CACHE_BYTES = 256 * 10**6
 OVERHEAD = 600
 """Bytes of a text and of each of its tensors in addition to their content."""
 
-LAST_QUESTIONS = 64
+LAST_QUESTIONS = 128
 """Number of questions whose states are kept: those that a server works on at one time."""
 
 TOGETHER = 32
@@ -134,6 +134,8 @@ class _Place(NamedTuple):
 def _states_of(places: Sequence[_Place]) -> States:
     """The states of questions, padded to the longest: of those that were encoded together, nothing is copied."""
     first = places[0].states
+    if len(places) == len(first.mask) == 1:
+        return first
     rows = [place.row for place in places]
     if any(place.states is not first for place in places):
         return States.stack([_states_of([place]) for place in places])
@@ -167,12 +169,12 @@ class QuestionStates:
             if self._knows(questions):
                 for question in questions:
                     self._known.move_to_end(question)
-                return _states_of([self._known[question] for question in questions])
+                return _states_of(list(map(self._known.__getitem__, questions)))
             self._waiting |= dict.fromkeys(question for question in questions if question not in self._known)
         with self._encoding:
             while not self._knows(questions):  # a thread that had the lock before may have encoded them
                 self._encode_waiting(questions, encode)
-            return _states_of([self._known[question] for question in questions])
+            return _states_of(list(map(self._known.__getitem__, questions)))
 
     def encode_ahead(self, questions: Iterable[str], encode: Callable[[list[str]], States]) -> None:
         """Encode questions together that `get` is about to be asked for, `TOGETHER` of them at most."""
@@ -180,7 +182,7 @@ class QuestionStates:
             self._encode_waiting(questions, encode)
 
     def _knows(self, questions: Sequence[str]) -> bool:
-        return all(question in self._known for question in questions)
+        return self._known.keys() >= set(questions)
 
     def _encode_waiting(self, questions: Iterable[str], encode: Callable[[list[str]], States]) -> None:
         with self._lock:

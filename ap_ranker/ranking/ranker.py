@@ -299,7 +299,7 @@ class Ranker(TextEncoder):
         """
         check_number("batch_size", batch_size, 1)
         signals = [asked.signals(self.bm25_language, self.faq_language) for asked in batch]
-        for group in matched_together(batch, any_candidates=self.device.type == "cuda"):
+        for group in matched_together(batch, any_candidates=self._is_on_gpu):
             asked_together = [batch[position] for position in group]
             for position, numbers in zip(group, self._matched(asked_together, batch_size), strict=True):
                 signals[position] = self._with_model(signals[position], batch[position], numbers)
@@ -319,7 +319,8 @@ class Ranker(TextEncoder):
                     scores[number, rows] = float32_array(self.model.match_stored(question, kept))
                 continue
             answers = kept.dequantize(self.device)
-            scores[:, rows] = float32_array(self.model.match_in_parts(states, answers))
+            match = self.model.match_in_parts if self._is_on_gpu else self.model.match
+            scores[:, rows] = float32_array(match(states, answers))
             answer_vectors = None if vectors is None else self.model.text_vectors(answers)
             if vectors is not None and answer_vectors is not None:
                 cosines[:, rows] = float32_array(vectors @ answer_vectors.T)

@@ -161,7 +161,7 @@ class TextEncoder:
             # What is made for inference cannot be used where gradients are.
             is_kept = torch.is_inference_mode_enabled() and sum(part.nbytes for part in parts) <= MOST_TOGETHER
             together = STORED_AT_ONCE if self._reads(parts[0]) else batch_size
-            if self.device.type == "cuda":
+            if self._is_on_gpu:
                 together = len(parts)  # `match_in_parts` divides them
             by_length = _by_length({row: int(text.lengths[0]) for row, text in cached.items()}, together)
             kind = RestoredOnce if is_kept else QuantizedStates
@@ -219,6 +219,10 @@ class TextEncoder:
             self.tokenizer.told_of_cuts = True
             warn_of_cut_texts(cut, len(texts), self.tokenizer.max_tokens)
         return ids
+
+    @property
+    def _is_on_gpu(self) -> bool:
+        return self.device.type == "cuda"
 
     @cached_property
     def has_vectors(self) -> bool:
