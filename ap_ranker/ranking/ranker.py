@@ -342,8 +342,8 @@ class Ranker(TextEncoder):
         n_bad = int((~np.isfinite(matched.scores)).sum())
         if n_bad:
             raise InputError(
-                f"{self.name}: expected finite scores, found {n_bad} of {len(matched.scores)} that are not: its weights "
-                "or its encodings contain too large numbers. Train it or encode again."
+                f"{self.name}: expected finite scores, found {n_bad} of {len(matched.scores)} that are not: its "
+                "weights or its encodings contain too large numbers. Train it or encode again."
             )
         wordings = asked.wordings_of_rows
         is_compared = self._is_compared(asked)

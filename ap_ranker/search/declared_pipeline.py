@@ -272,9 +272,7 @@ class DeclaredPipeline:
             now.encode_ahead(questions)
         return [now._answer_by_parts(question, limits, top_k) for question in questions]
 
-    def _answer_by_parts(
-        self, question: str, limits: Limits, top_k: int | None
-    ) -> tuple[list[Document], Decision]:
+    def _answer_by_parts(self, question: str, limits: Limits, top_k: int | None) -> tuple[list[Document], Decision]:
         """As `answer`, of a pipeline of several components."""
         ranker = self.ranker()
         if ranker is None:

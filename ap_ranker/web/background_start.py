@@ -50,7 +50,8 @@ class BackgroundStart:
         self._search = search
         self._setup = setup
         self._documents = documents
-        self._ranks: GatheredSearch | SearchWorkers | None = None
+        self._gathered = GatheredSearch(search)
+        self._ranks: DeclaredPipeline | SearchWorkers | None = None
         self._reported = time.monotonic()
         self._closed = False
         self._started = time.time()
@@ -69,8 +70,10 @@ class BackgroundStart:
 
     def answer(self, question: str, limits: Limits = NO_LIMITS) -> tuple[list[Document], Decision]:
         """As `DeclaredPipeline.answer`; before the answers are encoded, the best by BM25, each of them a maybe."""
+        if self.processes is not None:
+            return self.processes.answer(question, limits)
         if self._ranks is not None:
-            return self._ranks.answer(question, limits)
+            return self._gathered.answer(question, limits)
         assert self._store is not None, "the start waits for any other"
         ranker = self._search.ranker()
         top_k = ranker.top_k if ranker else 5
@@ -122,7 +125,7 @@ class BackgroundStart:
         leave_what_lives()
         if self.count == 1:
             self._served_now = ServedNow(search)
-            self._ranks = GatheredSearch(search)
+            self._ranks = search
             return
         self._ranks = SearchWorkers(setup, self.count)
         for part in components_of(search.pipeline):

@@ -98,9 +98,7 @@ def test_each_question_has_what_it_has_alone(ranker: Ranker) -> None:
             np.testing.assert_allclose(signals.cosines, numbers.cosines, rtol=0, atol=1e-6)  # type: ignore[arg-type]
 
 
-def test_so_many_answers_are_matched_at_once_that_products_fit(
-    ranker: Ranker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_so_many_answers_are_matched_at_once_that_products_fit(ranker: Ranker, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = ranker.score_batch(batch_of(QUESTIONS))
     monkeypatch.setattr(base, "TOKENS_AT_ONCE", 2_000)
     launches = Launches(monkeypatch)

@@ -12,6 +12,7 @@ import pytest
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.cache import TOGETHER
 from ap_ranker.search.declared_pipeline import DeclaredPipeline, Limits
+from ap_ranker.web import gathered_search
 from ap_ranker.web.gathered_search import AT_ONCE, GatheredSearch
 
 SECONDS = 30.0
@@ -52,7 +53,9 @@ def search() -> Search:
 
 
 @pytest.fixture
-def gathered(search: Search) -> GatheredSearch:
+def gathered(search: Search, monkeypatch: pytest.MonkeyPatch) -> GatheredSearch:
+    """One batch at a time, so that it is known what each has."""
+    monkeypatch.setattr(gathered_search, "AT_ONCE", 1)
     return GatheredSearch(cast(DeclaredPipeline, search))
 
 
@@ -61,10 +64,9 @@ def ask_during_a_search(
 ) -> list[Future[Any]]:
     """What comes of questions that arrive, in this order, while others are searched."""
     search.go.clear()
-    threads = ThreadPoolExecutor(AT_ONCE + len(questions))
-    for number in range(AT_ONCE):
-        threads.submit(gathered.answer, f"first {number}")
-        assert search.begun.acquire(timeout=SECONDS)
+    threads = ThreadPoolExecutor(1 + len(questions))
+    threads.submit(gathered.answer, "first")
+    assert search.begun.acquire(timeout=SECONDS)
     futures = []
     for number, question in enumerate(questions):
         futures.append(threads.submit(gathered.answer, question, limits[number] if limits else {}))
@@ -85,7 +87,7 @@ def test_what_arrives_meanwhile_is_searched_together(gathered: GatheredSearch, s
     questions = [f"question {number}" for number in range(TOGETHER + 5)]
     futures = ask_during_a_search(gathered, search, questions)
     assert [future.result(SECONDS) for future in futures] == [question.upper() for question in questions]
-    assert sorted(search.sizes) == [1] * AT_ONCE + [5, TOGETHER]
+    assert search.sizes == [1, TOGETHER, 5]
     assert gathered.answer("later") == "LATER"
 
 
@@ -98,23 +100,32 @@ def test_an_error_of_one_question_does_not_reach_the_others(gathered: GatheredSe
 
 def test_errors_block_nobody(gathered: GatheredSearch, search: Search) -> None:
     """Not even an interruption: what waited beside it fails, and what comes later is answered."""
-    for _ in range(AT_ONCE + 1):
-        with pytest.raises(InputError, match="wrong"):
-            gathered.answer("wrong")
+    with pytest.raises(InputError, match="wrong"):
+        gathered.answer("wrong")
     futures = ask_during_a_search(gathered, search, ["interrupt", "beside it"])
     for future, error in zip(futures, (KeyboardInterrupt, RuntimeError), strict=True):
         with pytest.raises(error):
             future.result(SECONDS)
-    for _ in range(AT_ONCE + 1):
-        assert gathered.answer("x") == "X"
+    assert gathered.answer("x") == "X"
 
 
 def test_limits_are_those_of_each_question(gathered: GatheredSearch, search: Search) -> None:
     high: Limits = {"precision": 0.9}
     futures = ask_during_a_search(gathered, search, ["a", "b", "c"], [{}, high, high])
     assert [future.result(SECONDS) for future in futures] == ["A", "B", "C"]
-    searched = [(questions, limits) for questions, limits, _ in search.batches[AT_ONCE:]]
-    assert sorted(searched) == [(["a"], {}), (["b", "c"], high)]
+    searched = [(questions, limits) for questions, limits, _ in search.batches[1:]]
+    assert searched == [(["a"], {}), (["b", "c"], high)]
+
+
+def test_some_batches_are_searched_at_once(search: Search) -> None:
+    gathered = GatheredSearch(cast(DeclaredPipeline, search))
+    search.go.clear()
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        futures = [threads.submit(gathered.answer, f"question {number}") for number in range(AT_ONCE)]
+        for _ in futures:
+            assert search.begun.acquire(timeout=SECONDS)
+        search.go.set()
+    assert [future.result() for future in futures] == [f"QUESTION {number}" for number in range(AT_ONCE)]
 
 
 def test_a_search_that_waits_for_others_is_not_gathered(gathered: GatheredSearch, search: Search) -> None:

@@ -312,9 +312,8 @@ class AnswerRanker(CheckpointComponent, KnowsWordings):
             batch.append(self._asked_of_found(ranker, decider, query, fetched=found, places=places[-1]))
         ranked: list[tuple[list[Document], Decision]] = []
         of_batch = ranker.score_batch(batch, self.batch_size)
-        for found, places_of_found, signals in zip(fetched, places, of_batch, strict=True):
-            if found.is_whole:
-                signals = replace(signals, ties=np.argsort(found.order))
+        for found, places_of_found, scored in zip(fetched, places, of_batch, strict=True):
+            signals = replace(scored, ties=np.argsort(found.order)) if found.is_whole else scored
             best, data_of_places, decision = self._best(ranker, decider, signals, limits=limits)
             documents: list[Document] = []
             for place, score in best:
