@@ -306,18 +306,18 @@ class AnswerRanker(CheckpointComponent, KnowsWordings):
         decider = ranker.decider(fuse_scores=self.fuse_scores)
         places: list[Sequence[int]] = []
         batch: list[Asked] = []
-        for query, found in zip(queries, fetched, strict=True):
+        for query, of_query in zip(queries, fetched, strict=True):
             # All that a small store has stays in its order, so that what is joined for a question serves the next one.
-            places.append(range(len(found.rows)) if found.is_whole else found.order)
-            batch.append(self._asked_of_found(ranker, decider, query, fetched=found, places=places[-1]))
+            places.append(range(len(of_query.rows)) if of_query.is_whole else of_query.order)
+            batch.append(self._asked_of_found(ranker, decider, query, fetched=of_query, places=places[-1]))
         ranked: list[tuple[list[Document], Decision]] = []
         of_batch = ranker.score_batch(batch, self.batch_size)
-        for found, places_of_found, scored in zip(fetched, places, of_batch, strict=True):
-            signals = replace(scored, ties=np.argsort(found.order)) if found.is_whole else scored
+        for of_query, places_of_found, scored in zip(fetched, places, of_batch, strict=True):
+            signals = replace(scored, ties=np.argsort(of_query.order)) if of_query.is_whole else scored
             best, data_of_places, decision = self._best(ranker, decider, signals, limits=limits)
             documents: list[Document] = []
             for place, score in best:
-                documents.append(found.copy(places_of_found[place], score, data_of_places[place]))
+                documents.append(of_query.copy(places_of_found[place], score, data_of_places[place]))
             ranked.append((documents, decision))
         return ranked
 

@@ -228,8 +228,7 @@ class _FAQRetriever(BM25SRetriever):
         ranker = self._ranker.loaded()
         similar: list[Leg | None] = []
         if ranker.compares_wordings:
-            for question in ranker.question_vectors(queries).numpy():
-                similar.append(self._by_similar_wordings(question, ranker))
+            similar += self._by_similar_wordings(ranker.question_vectors(queries).numpy(), ranker)
         else:
             similar += [self._by_exact_wording(query) for query in queries]
         fetched: list[Found] = []

@@ -53,6 +53,8 @@ class StoreRetriever(Composed):
 
     parameters: ClassVar[tuple[str, ...]] = ("document_store", "filters", "top_k", "filter_policy")
     uses: ClassVar[tuple[str, ...]] = ("document_store",)
+    find: Callable[..., Found]
+    """What `run` finds for a query and its filters, before any document is copied."""
 
     def _search(
         self,
@@ -115,8 +117,8 @@ class WordingRetriever(StoreRetriever, KnowsWordings):
     def _encode_wordings(self, ranker: Ranker) -> None:
         self._known.index(self._rows, ranker)
 
-    def _by_similar_wordings(self, question: np.ndarray, ranker: Ranker) -> Leg:
-        return self._known.similar(self._rows, question, ranker)
+    def _by_similar_wordings(self, questions: np.ndarray, ranker: Ranker) -> list[Leg]:
+        return self._known.similar_to_each(self._rows, questions, ranker)
 
     def _by_exact_wording(self, query: str) -> Leg | None:
         return self._known.exact_match(self._rows, query)
@@ -283,16 +285,15 @@ class HybridRetriever(WordingRetriever, CheckpointComponent):
         self.embed_documents()
         ranker = self.loaded()
         questions = ranker.question_vectors([self.query_prefix + query + self.query_suffix for query in queries])
-        fetched: list[Found] = []
-        for query, question in zip(queries, questions.numpy(), strict=True):
-            found = self._fetch(
-                query,
-                question.tolist(),
-                filters,
-                top_k,
-                rank_all=self.rank_all,
-                wordings=self._by_similar_wordings(question, ranker),
-                stored_questions=True,
-            )
-            fetched.append(found)
+        fetched: list[Found] = self.document_store.find_for_each(
+            queries,
+            questions.tolist(),
+            filters,
+            top_k,
+            rank_all=self.rank_all,
+            wordings=self._by_similar_wordings(questions.numpy(), ranker),
+            stored_questions=True,
+        )
+        for of_query in fetched:
+            self._note(len(of_query.rows), top_k)
         return fetched
