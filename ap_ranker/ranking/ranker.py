@@ -299,7 +299,10 @@ class Ranker(TextEncoder):
         """
         check_number("batch_size", batch_size, 1)
         signals = [asked.signals(self.bm25_language, self.faq_language) for asked in batch]
-        for group in matched_together(batch, any_candidates=self._is_on_gpu):
+        groups = matched_together(batch, any_candidates=self._is_on_gpu)
+        if len(groups) > 1:
+            self.encode_ahead([asked.question for asked in batch if asked.answers])
+        for group in groups:
             asked_together = [batch[position] for position in group]
             for position, numbers in zip(group, self._matched(asked_together, batch_size), strict=True):
                 signals[position] = self._with_model(signals[position], batch[position], numbers)

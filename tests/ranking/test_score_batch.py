@@ -96,6 +96,22 @@ def test_questions_with_the_same_candidates_are_matched_at_once(folder: Path, mo
     assert sizes == [8, 1, 1, 1]
 
 
+def test_all_questions_are_encoded_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether they have the same candidates or not."""
+    ranker = ranker_of(folder, caches=True)
+    sizes = []
+    encode = ranker.encode_questions
+
+    def spied(texts: Sequence[str]) -> States:
+        sizes.append(len(texts))
+        return encode(texts)
+
+    monkeypatch.setattr(ranker, "encode_questions", spied)
+    ranker.score_batch([Asked(question(number), ANSWERS[:3]) for number in range(100, 105)])
+    ranker.score_batch([Asked(question(number), ANSWERS[number - 200 :]) for number in range(200, 207)])
+    assert sizes == [5, 7]
+
+
 def test_more_questions_than_are_kept(folder: Path) -> None:
     count = LAST_QUESTIONS + TOGETHER + 3
     ranker = ranker_of(folder, caches=True)
