@@ -110,7 +110,9 @@ class AttentiveTransformer(PooledTransformer):
     def match(self, questions: States, answers: States) -> Tensor:
         cosines = _cosines(questions, answers)
         # Not negative, or a step of training could leave the range of the score; with a gradient also below.
-        weight = self.word_weight + (self.word_weight.clamp(min=0) - self.word_weight).detach()
+        weight = self.word_weight.clamp(min=0)
+        if torch.is_grad_enabled():
+            weight = self.word_weight + (weight - self.word_weight).detach()
         scores = (cosines + weight * self.word_scores(questions, answers)) / (1 + weight)
         return scores.to(answers.per_text["pooled"].dtype)
 

@@ -25,7 +25,7 @@ from ap_ranker.models.spec import DROPOUT, Inputs, Option, Options
 from ap_ranker.text.tokenizer import TokenBatch
 
 PAIRS_AT_ONCE = 1024  # of a `PairModel`: more need memory for token-by-token matrices and gain no speed
-TOKENS_AT_ONCE = 2**26  # products of two tokens on a GPU: 256 MB in float32
+TOKENS_AT_ONCE = 2**26  # products of two tokens: 256 MB in float32
 
 SIMILARITY = Option("cosine", "how two vectors are compared: cosine, or GESD of Feng et al. 2015", ("cosine", "gesd"))
 CLASSES = Option(2, "number of classes of the answers' labels; `train` takes it from the data", least=2, most=100)
@@ -176,12 +176,18 @@ class AnswerModel(nn.Module, ABC):
         """(N,) scores of one question, if `reads_stored`: what `match` computes, up to rounding, without gradients."""
         raise NotImplementedError
 
+    def match_in_parts(self, questions: States, answers: States) -> Tensor:
+        """As `match`, of so many answers at once that their products with the questions' tokens fit into memory."""
+        at_once = max(1, TOKENS_AT_ONCE // max(1, questions.mask.numel() * answers.mask.shape[1]))
+        if at_once >= len(answers):
+            return self.match(questions, answers)
+        parts = [self.match(questions, answers[start : start + at_once]) for start in range(0, len(answers), at_once)]
+        return torch.cat(parts, dim=1)
+
     def match_pairs(self, questions: States, answers: States, rows: Tensor, columns: Tensor) -> Tensor:
         """(P,) scores of question `rows[p]` with answer `columns[p]`, for a few of the B x N pairs."""
         if questions.mask.is_cuda:  # which scores all pairs of some answers sooner than it starts on the next answer
-            at_once = max(1, TOKENS_AT_ONCE // (questions.mask.numel() * answers.mask.shape[1]))
-            parts = [self.match(questions, answers[n : n + at_once]) for n in range(0, len(answers), at_once)]
-            return torch.cat(parts, dim=1)[rows, columns]
+            return self.match_in_parts(questions, answers)[rows, columns]
         # `match` is called once per answer, so that its states are not copied for each of its questions.
         order = columns.argsort()
         distinct, counts = columns[order].unique_consecutive(return_counts=True)

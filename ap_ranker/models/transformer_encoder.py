@@ -167,6 +167,8 @@ class TransformerEncoder(nn.Module):
         With a store, they are those of the frozen layers, or of the last ones, from what lies `below`.
         """
         fast = None if torch.is_grad_enabled() or (self._store and self._last) else self._fast_forward()
+        if len(batch.ids) <= AT_ONCE and batch.ids.is_cuda:  # which reads the padding sooner than it sorts the texts
+            return self._read_group(batch.ids, batch.mask, fast, below).to(self._weights[0].dtype)
         # In groups of similar length, because padding takes as long as words. Dropped words may leave gaps at the end.
         lengths = (batch.mask * torch.arange(1, batch.mask.shape[1] + 1, device=batch.mask.device)).amax(dim=1)
         order = lengths.argsort()

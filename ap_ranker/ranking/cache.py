@@ -8,7 +8,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
 
 from ap_ranker.models.base import States
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
@@ -19,11 +22,11 @@ CACHE_BYTES = 256 * 10**6
 OVERHEAD = 600
 """Bytes of a text and of each of its tensors in addition to their content."""
 
-LAST_QUESTIONS = 64
+LAST_QUESTIONS = 128
 """Number of questions whose states are kept: those that a server works on at one time."""
 
-TOGETHER = 16
-"""Maximum number of questions encoded at once: with more, each would take longer."""
+TOGETHER = 32
+"""Maximum number of questions encoded, or searched, at once: with more, each would take longer."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +153,29 @@ def _size(text: str, states: QuantizedStates) -> int:
     return states.nbytes + sys.getsizeof(text) + OVERHEAD * (1 + len(states.tensors()))
 
 
+class _Place(NamedTuple):
+    """Where a question's states are among those that were encoded together, which stay in one piece."""
+
+    states: States
+    row: int
+    length: int  # number of tokens
+
+
+def _states_of(places: Sequence[_Place]) -> States:
+    """The states of questions, padded to the longest: of those that were encoded together, nothing is copied."""
+    first = places[0].states
+    if len(places) == len(first.mask) == 1:
+        return first
+    rows = [place.row for place in places]
+    if any(place.states is not first for place in places):
+        return States.stack([_states_of([place]) for place in places])
+    chosen: slice | Tensor = slice(rows[0], rows[0] + len(rows))
+    if rows != list(range(rows[0], rows[0] + len(rows))):
+        chosen = torch.tensor(rows, device=first.mask.device)
+    longest = max(place.length for place in places)
+    return first.map(lambda value: value[:, :longest][chosen], lambda value: value[chosen])
+
+
 class QuestionStates:
     """The states of the last questions, so that a retriever's question is not encoded again by the ranker.
 
@@ -158,27 +184,35 @@ class QuestionStates:
     """
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, States] = OrderedDict()
+        self._known: OrderedDict[str, _Place] = OrderedDict()
         self._waiting: dict[str, None] = {}
         self._lock = threading.Lock()
         self._encoding = threading.Lock()
 
     def get(self, question: str, encode: Callable[[list[str]], States]) -> States:
         """The states of a question, which `encode` computes unless it is one of the last."""
+        return self.get_all([question], encode)
+
+    def get_all(self, questions: Sequence[str], encode: Callable[[list[str]], States]) -> States:
+        """The states of B questions, at most `TOGETHER` of them, as `get`; those that are new are encoded together."""
         with self._lock:
-            if question in self._known:
-                self._known.move_to_end(question)
-                return self._known[question]
-            self._waiting[question] = None
+            if self._knows(questions):
+                for question in questions:
+                    self._known.move_to_end(question)
+                return _states_of(list(map(self._known.__getitem__, questions)))
+            self._waiting |= dict.fromkeys(question for question in questions if question not in self._known)
         with self._encoding:
-            while question not in self._known:  # a thread that had the lock before may have encoded it
-                self._encode_waiting([question], encode)
-            return self._known[question]
+            while not self._knows(questions):  # a thread that had the lock before may have encoded them
+                self._encode_waiting(questions, encode)
+            return _states_of(list(map(self._known.__getitem__, questions)))
 
     def encode_ahead(self, questions: Iterable[str], encode: Callable[[list[str]], States]) -> None:
         """Encode questions together that `get` is about to be asked for, `TOGETHER` of them at most."""
         with self._encoding:
             self._encode_waiting(questions, encode)
+
+    def _knows(self, questions: Sequence[str]) -> bool:
+        return self._known.keys() >= set(questions)
 
     def _encode_waiting(self, questions: Iterable[str], encode: Callable[[list[str]], States]) -> None:
         with self._lock:
@@ -188,8 +222,9 @@ class QuestionStates:
                 del self._waiting[question]
         if together:
             states = encode(together)
-            encoded = zip(together, states.split() if len(together) > 1 else [states], strict=True)
+            lengths = states.mask.sum(dim=1).tolist()
             with self._lock:
-                self._known |= encoded
+                for row, (question, length) in enumerate(zip(together, lengths, strict=True)):
+                    self._known[question] = _Place(states, row, length)
                 while len(self._known) > LAST_QUESTIONS:
                     self._known.popitem(last=False)

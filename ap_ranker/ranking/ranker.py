@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from ap_ranker.data.dataset import without_question
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.models.base import States
 from ap_ranker.models.registry import MODELS
 from ap_ranker.processes import number_on_machine
+from ap_ranker.ranking.asked import Asked, matched_together
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import DEV_QUESTIONS, find_checkpoint, find_trained, read_trained_forms
 from ap_ranker.ranking.decision import Decider, Decision
 from ap_ranker.ranking.explanation import Explanation, Token, tokens_of
-from ap_ranker.ranking.language_advice import init_command, language_to_tell
+from ap_ranker.ranking.language_advice import init_command
 from ap_ranker.ranking.loaded_checkpoints import load_shared
 from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
 from ap_ranker.ranking.rule import Numbers, Signals, Weights, rank
 from ap_ranker.ranking.stored_encodings import Encodings
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_number, float32_array
-from ap_ranker.ranking.typed_rule import compare_typed
-from ap_ranker.ranking.wordings import is_exact_match
 from ap_ranker.text.language_detection import LANGUAGES, main_language
 from ap_ranker.text.tokenizer import TokenBatch
 
@@ -40,6 +40,14 @@ MOST_BACKGROUNDS = 100_000
 """Maximum number of entries whose background is kept, a number each; those of a larger FAQ are computed again."""
 
 _comparing = threading.Lock()
+
+
+class _Matched(NamedTuple):
+    """A model's numbers for a question and its N candidates."""
+
+    scores: Numbers  # (N,)
+    cosines: Numbers  # (N,) of the question with each; NaN where the model has no vectors, or they do not count
+    vector: NDArray[np.float32] | None  # (C,) the question's, where known wordings count
 
 
 @dataclass(frozen=True)
@@ -270,7 +278,6 @@ class Ranker(TextEncoder):
         """(N,) the model's scores of one question with N answers, on the CPU; an InputError if one is not finite."""
         return torch.from_numpy(self.score_entries(question, answers, batch_size=batch_size).model).float()
 
-    @torch.inference_mode()
     def score_entries(
         self,
         question: str,
@@ -279,70 +286,84 @@ class Ranker(TextEncoder):
         bm25_scores: Sequence[float] | None = None,
         *,
         batch_size: int = BATCH_SIZE,
-        parts: Sequence[tuple[str, str]] | None = None,
-        typed: str | None = None,
     ) -> Signals:
-        """What the rule of ranking needs to know of one question and N entries, with the arguments of `rank`.
+        """What the rule of ranking needs to know of one question and N entries, with the arguments of `rank`."""
+        return self.score_batch([Asked(question, answers, wordings, bm25_scores)], batch_size)[0]
 
-        `parts` are the text of each entry and its answer alone, which tell those that are the same answer; by default
-        that of `answers` without the stored question above it, the first of its wordings. `typed` is the question as
-        somebody has typed it, where `question` has a prefix or suffix for the model.
+    @torch.inference_mode()
+    def score_batch(self, batch: Sequence[Asked], batch_size: int = BATCH_SIZE) -> list[Signals]:
+        """What the rule of ranking needs to know of each question and its entries.
+
+        Scores are those of each question alone, up to rounding in the last digit: products may be summed in another
+        order. What is wrong with one of the questions is raised as of it alone.
         """
-        if wordings is not None and len(wordings) != len(answers):
-            raise ValueError(f"wordings must be {len(answers)} lists, one for each candidate, but got {len(wordings)}")
-        bm25 = None
-        if bm25_scores is not None:
-            bm25 = np.asarray(bm25_scores, dtype=np.float64)
-        if bm25 is not None and (bm25.shape != (len(answers),) or not np.isfinite(bm25).all()):
-            raise ValueError(f"BM25's scores must be {len(answers)} finite numbers, but got {bm25_scores}")
         check_number("batch_size", batch_size, 1)
-        wordings_of_rows = [tuple(texts) for texts in wordings or [()] * len(answers)]
-        signals = Signals(
-            np.empty(0),
-            bm25=bm25,
-            exact=np.array(is_exact_match(question, wordings_of_rows), dtype=bool),
-            answers=parts or _parts_of(answers, wordings_of_rows),
-            typed=compare_typed(typed or question, answers, wordings_of_rows, self.bm25_language),
-            language=partial(language_to_tell, typed or question, self.faq_language),
-        )
-        if not answers:
-            return signals
-        state = self.encode_question(question)
-        compared = wordings is not None and self.config is not None and self.config.wording_weight != 0
-        vector = self.model.text_vectors(state) if compared else None
-        place_of = {text: place for place, text in enumerate(dict.fromkeys(answers))}
-        copies = [place_of[text] for text in answers]  # scored once: two rows of a product may differ in the last bit
-        scores, cosines = np.full((2, len(place_of)), np.nan)
+        signals = [asked.signals(self.bm25_language, self.faq_language) for asked in batch]
+        groups = matched_together(batch, any_candidates=self._is_on_gpu)
+        if len(groups) > 1:
+            self.encode_ahead([asked.question for asked in batch if asked.answers])
+        for group in groups:
+            asked_together = [batch[position] for position in group]
+            for position, numbers in zip(group, self._matched(asked_together, batch_size), strict=True):
+                signals[position] = self._with_model(signals[position], batch[position], numbers)
+        return signals
+
+    def _matched(self, batch: Sequence[Asked], batch_size: int) -> Iterator[_Matched]:
+        """The model's numbers for each of some questions, which are matched with the candidates of all."""
+        states = self.question_states([asked.question for asked in batch])
+        compared = any(self._is_compared(asked) for asked in batch)
+        vectors = self.model.text_vectors(states) if compared else None
+        distinct = dict.fromkeys(chain.from_iterable(asked.answers for asked in batch))
+        place_of = {text: place for place, text in enumerate(distinct)}
+        scores, cosines = np.full((2, len(batch), len(place_of)), np.nan)
         for rows, kept in self._kept_states(list(place_of), batch_size, rounded=True):
-            if vector is None and self._reads(kept):
-                scores[rows] = float32_array(self.model.match_stored(state, kept))
+            if vectors is None and self._reads(kept):
+                for number, question in enumerate(states.split() if len(batch) > 1 else [states]):
+                    scores[number, rows] = float32_array(self.model.match_stored(question, kept))
                 continue
-            states = kept.dequantize(self.device)
-            scores[rows] = float32_array(self.model.match(state, states)[0])
-            answer_vectors = None if vector is None else self.model.text_vectors(states)
-            if vector is not None and answer_vectors is not None:
-                cosines[rows] = float32_array(answer_vectors @ vector[0])
-        n_bad = int((~np.isfinite(scores)).sum())
+            answers = kept.dequantize(self.device)
+            match = self.model.match_in_parts if self._is_on_gpu else self.model.match
+            scores[:, rows] = float32_array(match(states, answers))
+            answer_vectors = None if vectors is None else self.model.text_vectors(answers)
+            if vectors is not None and answer_vectors is not None:
+                cosines[:, rows] = float32_array(vectors @ answer_vectors.T)
+        question_vectors = None if vectors is None else float32_array(vectors)
+        for number, asked in enumerate(batch):
+            # Copies are scored once: two rows of a product may differ in the last bit.
+            places = [place_of[text] for text in asked.answers]
+            vector = None
+            if question_vectors is not None and self._is_compared(asked):
+                vector = question_vectors[number]
+            yield _Matched(scores[number, places], cosines[number, places], vector)
+
+    def _is_compared(self, asked: Asked) -> bool:
+        """Whether the known wordings of a question's candidates count."""
+        return asked.wordings is not None and self.config is not None and self.config.wording_weight != 0
+
+    def _with_model(self, signals: Signals, asked: Asked, matched: _Matched) -> Signals:
+        """The signals of a question with what the model says; InputError if a score is not finite."""
+        n_bad = int((~np.isfinite(matched.scores)).sum())
         if n_bad:
             raise InputError(
-                f"{self.name}: expected finite scores, found {n_bad} of {len(scores)} that are not: its weights or "
-                "its encodings contain too large numbers. Train it or encode again."
+                f"{self.name}: expected finite scores, found {n_bad} of {len(matched.scores)} that are not: its "
+                "weights or its encodings contain too large numbers. Train it or encode again."
             )
-        scores = scores[copies]
-        cosines = cosines[copies]
+        wordings = asked.wordings_of_rows
+        is_compared = self._is_compared(asked)
 
         def background_of(row: int) -> float:
-            return self.background(answers[row], wordings_of_rows[row] if compared else None)
+            return self.background(asked.answers[row], wordings[row] if is_compared else None)
 
-        signals = replace(signals, model=scores, matched=[None] * len(answers), background_of=background_of)
-        if vector is None:
+        count = len(asked.answers)
+        signals = replace(signals, model=matched.scores, matched=[None] * count, background_of=background_of)
+        if matched.vector is None:
             return signals
-        best, texts = self.wording_vectors.best(float32_array(vector[0]), wordings_of_rows, self.embed_wordings)
+        best, texts = self.wording_vectors.best(matched.vector, wordings, self.embed_wordings)
         theirs = best.astype(np.float64)
-        matched = []
-        for text, better in zip(texts, (theirs > cosines).tolist(), strict=True):
-            matched.append(text if better else None)
-        return replace(signals, cosines=cosines, wordings=theirs, matched=matched)
+        better_wordings = []
+        for text, better in zip(texts, (theirs > matched.cosines).tolist(), strict=True):
+            better_wordings.append(text if better else None)
+        return replace(signals, cosines=matched.cosines, wordings=theirs, matched=better_wordings)
 
     def background(self, answer: str, wordings: Sequence[str] | None = None) -> float:
         """What an entry scores for questions about other matters, on average (`scores_of_random_questions`).
@@ -466,14 +487,6 @@ def resolve_device(device: torch.device | str | None) -> torch.device:
         named_device = f"{str(device)!r}" if reason != str(error) else f"{str(device)!r} ({one_line(error, 80)})"
         raise InputError(f"Expected a device such as auto, cpu or cuda:0, found {named_device}. Try auto.") from error
     return resolved
-
-
-def _parts_of(answers: Sequence[str], wordings: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
-    """The text of each entry, and its answer alone, without the stored question above it."""
-    parts: list[tuple[str, str]] = []
-    for text, wordings_of_text in zip(answers, wordings, strict=True):
-        parts.append((text, without_question(text, wordings_of_text)))
-    return parts
 
 
 def _without_first_line(text: str) -> str:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.models.base import AnswerModel, States
-from ap_ranker.ranking.cache import CACHE_BYTES, EncodingCache
+from ap_ranker.ranking.cache import CACHE_BYTES, TOGETHER, EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig
 from ap_ranker.ranking.loaded_checkpoints import LoadedCheckpoint
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype, state_dtype
@@ -162,6 +162,8 @@ class TextEncoder:
             # What is made for inference cannot be used where gradients are.
             is_kept = torch.is_inference_mode_enabled() and sum(part.nbytes for part in parts) <= MOST_TOGETHER
             together = STORED_AT_ONCE if self._reads(parts[0]) else batch_size
+            if self._is_on_gpu:
+                together = len(parts)  # `match_in_parts` divides them
             by_length = _by_length({row: int(text.lengths[0]) for row, text in cached.items()}, together)
             kind = RestoredOnce if is_kept else QuantizedStates
             batches = []
@@ -219,6 +221,10 @@ class TextEncoder:
             warn_of_cut_texts(cut, len(texts), self.tokenizer.max_tokens)
         return ids
 
+    @property
+    def _is_on_gpu(self) -> bool:
+        return self.device.type == "cuda"
+
     @cached_property
     def has_vectors(self) -> bool:
         """Whether the model has a vector for each text, so that `embed_questions` works."""
@@ -228,11 +234,16 @@ class TextEncoder:
     def embed_questions(self, texts: Sequence[str]) -> Tensor:
         """(B, C) vectors of B questions, of length 1, on the CPU; an InputError if the model has none."""
         if len(texts) == 1:
-            return self._vectors([self.encode_question(texts[0])])
+            return self.question_vectors(texts)
         states: list[States] = []
         for start in range(0, len(texts), BATCH_SIZE):
             states.append(self.encode_questions(texts[start : start + BATCH_SIZE]))
         return self._vectors(states)
+
+    @torch.inference_mode()
+    def question_vectors(self, texts: Sequence[str]) -> Tensor:
+        """(B, C) as `embed_questions`, of B users' questions, whose states are kept for who ranks answers to them."""
+        return self._vectors([self.question_states(texts)])
 
     @torch.inference_mode()
     def embed_answers(self, texts: Sequence[str], batch_size: int = BATCH_SIZE) -> Tensor:
@@ -320,7 +331,7 @@ class TextEncoder:
         for part in parts or [self._encode_empty_text()[:0]]:  # of no text, too, it tells whether the model has any
             vectors_of_part = self.model.text_vectors(part)
             if vectors_of_part is not None:
-                vectors.append(vectors_of_part.float().cpu())
+                vectors.append(vectors_of_part.float().cpu())  # each at once, as a GPU may have no room for all
         if not vectors:
             raise InputError(
                 f"Expected a model with a vector for each text, such as ap-transformer, found {self.name}, which "
@@ -328,12 +339,16 @@ class TextEncoder:
             )
         return torch.cat(vectors)
 
-    def encode_question(self, text: str) -> States:
-        """States of one question; one of the last questions is not encoded again."""
+    def question_states(self, texts: Sequence[str]) -> States:
+        """States of B questions of users; those of the last questions are not encoded again, the others together."""
         encode = self.encode_questions
-        if self._loaded:
-            return self._loaded.states.questions.get(text, encode)
-        return encode([text])
+        if self._loaded is None:
+            return encode(texts)
+        kept_questions = self._loaded.states.questions
+        parts: list[States] = []
+        for start in range(0, len(texts), TOGETHER):
+            parts.append(kept_questions.get_all(texts[start : start + TOGETHER], encode))
+        return parts[0] if len(parts) == 1 else States.stack(parts)
 
     def encode_ahead(self, texts: Sequence[str]) -> None:
         """Encode together some questions that will be ranked next; without a checkpoint, nothing is kept of them."""

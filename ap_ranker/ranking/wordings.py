@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from itertools import chain, islice
@@ -36,6 +36,9 @@ EMBEDDED_BY = "embedded_by"
 
 _DIGIT = 128
 """A query's numbers are whole numbers of two digits to this base, each of which fits into int8."""
+
+_MOST_SCORES = 2**23
+"""Scores of several queries that are computed at once: their products are 64 MB."""
 
 _BLOCK = 1024
 """Vectors rounded at once: in float32 they fit into the cache of a core."""
@@ -89,12 +92,22 @@ class Vectors:
         The query is rounded, too, to whole numbers of 15 bits, and all is added up exactly: equal vectors have equal
         scores, wherever they stand. 27,413 vectors of 384 numbers take 0.2 ms.
         """
-        largest = np.abs(query).max(initial=0) or 1
-        whole = np.rint(query / largest * (LARGEST * _DIGIT))
-        high = np.rint(whole / _DIGIT)
-        digits = np.stack([high, whole - high * _DIGIT], axis=1).astype(np.int8)
-        scores = self._times(torch.from_numpy(digits)).numpy() @ np.array([_DIGIT, 1.0])
-        return (scores * self.scales / (sqrt(whole @ whole) or 1)).astype(np.float32)
+        [scores] = self.scores_of_each(query[None])
+        return scores
+
+    def scores_of_each(self, queries: np.ndarray) -> Iterator[np.ndarray]:
+        """The scores, for each of B queries (B, C): the same as of it alone, in an eighth of the time."""
+        at_once = max(1, _MOST_SCORES // max(1, len(self)))
+        for start in range(0, len(queries), at_once):
+            together = queries[start : start + at_once]
+            largest = np.abs(together).max(axis=1, initial=0, keepdims=True)
+            whole = np.rint(together / np.where(largest, largest, 1) * (LARGEST * _DIGIT))
+            high = np.rint(whole / _DIGIT)
+            digits = np.concatenate([high, whole - high * _DIGIT]).T.astype(np.int8, order="C")
+            products = self._times(torch.from_numpy(digits)).numpy()
+            for number, numbers in enumerate(whole):
+                scores = products[:, number] * float(_DIGIT) + products[:, len(together) + number]
+                yield (scores * self.scales / (sqrt(numbers @ numbers) or 1)).astype(np.float32)
 
     def save(self, folder: Path) -> None:
         """Write the vectors into a folder, as arrays."""
@@ -249,10 +262,17 @@ class WordingIndex:
 
     def scores(self, question: NDArray[np.float32]) -> NDArray[np.float32]:
         """(N,) the cosine of each entry's best wording with a question (C,)."""
+        [scores] = self.scores_of_each(question[None])
+        return scores
+
+    def scores_of_each(self, questions: NDArray[np.float32]) -> Iterator[NDArray[np.float32]]:
+        """The scores, for each of B questions (B, C)."""
         if not len(self.rows):
-            return np.zeros(0, np.float32)
+            yield from [np.zeros(0, np.float32)] * len(questions)
+            return
         # All vectors are scanned: those of other entries are few, and to gather the others takes longer.
-        return np.maximum.reduceat(self.vectors.scores(question)[self.wordings], self.starts)
+        for scores in self.vectors.scores_of_each(questions):
+            yield np.maximum.reduceat(scores[self.wordings], self.starts)
 
 
 @dataclass(frozen=True)
@@ -328,8 +348,13 @@ class KnownWordings:
 
     def similar(self, rows: EntryRows, question: np.ndarray, encoder: WordingEncoder) -> Leg:
         """The cosine of each entry's best wording with a question (C,); new wordings are encoded first."""
+        [leg] = self.similar_to_each(rows, question[None], encoder)
+        return leg
+
+    def similar_to_each(self, rows: EntryRows, questions: np.ndarray, encoder: WordingEncoder) -> list[Leg]:
+        """As `similar`, of each of B questions (B, C)."""
         index = self.index(rows, encoder)
-        return Leg(index.rows, index.scores(question))
+        return [Leg(index.rows, scores) for scores in index.scores_of_each(questions)]
 
     def index(self, rows: EntryRows, encoder: WordingEncoder) -> WordingIndex:
         """The index of all wordings."""

@@ -274,24 +274,36 @@ class DeclaredPipeline:
         ones where there is none. `score_threshold` leaves out what is below it beside an answer. Without `top_k`, there
         are as many as the pipeline says.
         """
+        return self.answer_each([question], limits, top_k)[0]
+
+    def answer_each(
+        self, questions: Sequence[str], limits: Limits = NO_LIMITS, top_k: int | None = None
+    ) -> list[tuple[list[Document], Decision]]:
+        """As `answer`, of each question, in less time than one after the other; an error of one of them is raised."""
         now = copy(self)  # all of this by one pipeline, whichever takes its place meanwhile
         search = now._search()
         if search is not None:
             settings: dict[str, Any] = {**limits, "top_k": top_k}
-            return search.search(question, offer=True, **settings)
-        ranker = now.ranker()
+            return search.search_each(questions, offer=True, **settings)
+        if len(questions) > 1:
+            now.encode_ahead(questions)
+        return [now._answer_by_parts(question, limits, top_k) for question in questions]
+
+    def _answer_by_parts(self, question: str, limits: Limits, top_k: int | None) -> tuple[list[Document], Decision]:
+        """As `answer`, of a pipeline of several components."""
+        ranker = self.ranker()
         if ranker is None:
-            documents = now.run(question, limits, top_k)
+            documents = self.run(question, limits, top_k)
             outcome = Outcome.ANSWER if documents else Outcome.NONE
             return documents, Decision(outcome, None, Basis.NOTHING)
-        if not now.takes_threshold:  # the ranker is not the last
-            documents = now.run(question, limits, top_k)
+        if not self.takes_threshold:  # the ranker is not the last
+            documents = self.run(question, limits, top_k)
             return documents, ranker.decide(question, documents, **limits)
         most = top_k or ranker.top_k
-        documents = now.run(question, NO_THRESHOLD, max(most, COMPARED))
+        documents = self.run(question, NO_THRESHOLD, max(most, COMPARED))
         decision = ranker.decide(question, documents, **limits)
         if decision.outcome is Outcome.ANSWER and "score_threshold" in _effective(limits, ranker):
-            return now.run(question, limits, top_k), decision
+            return self.run(question, limits, top_k), decision
         return documents[:most], decision
 
     def describe_decisions(self, limits: Limits = NO_LIMITS) -> str:
@@ -379,6 +391,13 @@ class DeclaredPipeline:
         if self.embedder is not None:
             check_origin(self.embedder, documents)
         return documents
+
+    @property
+    def searches_in_memory(self) -> bool:
+        """Whether a search waits for nothing but this process: those of several questions then gain nothing by
+        overlapping, but by being one."""
+        search = self._search()
+        return search is not None and not isinstance(search.retriever, ElasticsearchFAQRetriever)
 
     def _search(self) -> AnswerSearch | None:
         """The pipeline's one component, if it is ours: Haystack's bookkeeping would take as long as BM25."""

@@ -34,8 +34,8 @@ from ap_ranker.web.visitors import BehindProxies
 from ap_ranker.web.work import WorkThreads
 from ap_ranker.web.workers import SearchWorkers
 
-THREADS = 16
-"""Number of concurrent searches. More would only wait for the CPU; with fewer, fewer questions are encoded together."""
+THREADS = 32
+"""Number of concurrent searches, most of which wait to be searched together (`gathered_search.py`)."""
 
 SCHEMA = "/openapi.json"
 METRICS = "/metrics"

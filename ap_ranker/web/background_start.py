@@ -23,6 +23,7 @@ from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limi
 from ap_ranker.search.load_pipeline import components_of, find_stores, report_store_errors
 from ap_ranker.search.setup import SearchSetup
 from ap_ranker.threads import leave_what_lives, use_one_thread
+from ap_ranker.web.gathered_search import GatheredSearch
 from ap_ranker.web.served_search import ServedNow, ServedSearch
 from ap_ranker.web.workers import SearchWorkers
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
@@ -58,6 +59,7 @@ class BackgroundStart:
         self._search = search
         self._setup = setup
         self._documents = documents
+        self._gathered = GatheredSearch(search)
         self._ranks: DeclaredPipeline | SearchWorkers | None = None
         self._reported = time.monotonic()
         self._encoded = (0, len(documents))  # how many, and of how many
@@ -78,8 +80,10 @@ class BackgroundStart:
 
     def answer(self, question: str, limits: Limits = NO_LIMITS) -> tuple[list[Document], Decision]:
         """As `DeclaredPipeline.answer`; before the answers are encoded, the best by BM25, each of them a maybe."""
+        if self.processes is not None:
+            return self.processes.answer(question, limits)
         if self._ranks is not None:
-            return self._ranks.answer(question, limits)
+            return self._gathered.answer(question, limits)
         assert self._store is not None, "the start waits for any other"
         ranker = self._search.ranker()
         top_k = ranker.top_k if ranker else 5

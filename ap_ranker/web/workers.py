@@ -14,7 +14,7 @@ import multiprocessing
 import signal
 import sys
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -37,6 +37,7 @@ from ap_ranker.search.setup import SearchSetup
 from ap_ranker.search.watch_search import SearchWatcher
 from ap_ranker.threads import leave_what_lives
 from ap_ranker.web import limits as web_limits
+from ap_ranker.web.gathered_search import Answer, answers_or_errors
 from ap_ranker.web.presented_search import Presentation, PresentedSearch
 from ap_ranker.web.served_search import ServedNow, ServedSearch
 
@@ -322,16 +323,33 @@ def _run(setup: SearchSetup, pipe: Connection) -> None:
             return
         if requests:
             search.encode_ahead([question for question, _ in requests])
-        answers = [_answer(search, request) for request in requests]
+        searched = _search_together(search, requests)
+        answers = [_answer(search, request, searched.get(place)) for place, request in enumerate(requests)]
 
 
-def _answer(search: DeclaredPipeline, request: Request) -> Any:
+def _search_together(search: DeclaredPipeline, requests: Sequence[Request]) -> dict[int, Answer | Exception]:
+    """What the searches among the requests find, by their places; those with the same limits are one."""
+    places: defaultdict[tuple[tuple[str, float | None], ...], list[int]] = defaultdict(list)
+    for place, (_, task) in enumerate(requests):
+        if isinstance(task, _SearchTask):
+            places[tuple(sorted(task.limits.items()))].append(place)
+    searched: dict[int, Answer | Exception] = {}
+    for limits, places_of_limits in places.items():
+        questions = [requests[place][0] for place in places_of_limits]
+        searched |= zip(places_of_limits, answers_or_errors(search, questions, dict(limits)), strict=True)
+    return searched
+
+
+def _answer(search: DeclaredPipeline, request: Request, searched: Answer | Exception | None) -> Any:
+    """The reply to a request; of a search, what was found."""
     question, task = request
     try:
         with report_store_errors(search.path, search.place, question):
-            if not isinstance(task, _SearchTask):
+            if searched is None:
                 return search.explain(question, task)
-            documents, decision = search.answer(question, task.limits)
+            if isinstance(searched, Exception):
+                raise searched
+            documents, decision = searched
             small_documents = []
             for document in documents:
                 small_documents.append(replace(document, blob=None, embedding=None, sparse_embedding=None))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from copy import deepcopy
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,21 @@ def test_filters(checkpoint: Path, tmp_path: Path) -> None:
     assert [document.meta["answer"] for document in found] == [ENTRIES[1].answer]
 
 
+@pytest.mark.parametrize("name", ["faq_search_hybrid.yaml", "faq_search.yaml"])
+def test_queries_that_are_searched_together(name: str, checkpoint: Path, tmp_path: Path) -> None:
+    """Each gets what it gets alone, also the same one twice, and one that is none."""
+    search = filled(packaged(name, checkpoint, tmp_path))
+    queries = [*TEXTS, "hello", TEXTS[0], " ".join(reversed(TEXTS[1].split()))]
+    together = search.answer_each(queries)
+    for query, (documents, decision) in zip(queries, together, strict=True):
+        alone, decision_alone = search.answer(query)
+        assert [document.id for document in documents] == [document.id for document in alone]
+        for document, document_alone in zip(documents, alone, strict=True):
+            assert document.score == pytest.approx(document_alone.score, abs=1e-6)
+        assert decision == replace(decision_alone, probability=decision.probability)
+        assert decision.probability == pytest.approx(decision_alone.probability, abs=1e-6)
+
+
 def test_neither_part_changes_what_it_is_given(
     checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,9 +110,10 @@ def test_neither_part_changes_what_it_is_given(
     assert ranker is not None
     rank = ranker.rank_found
 
-    def spied(query: str, found: Found, **limits: Any) -> tuple[list[Document], Decision]:
+    def spied(queries: list[str], fetched: list[Found], **limits: Any) -> list[tuple[list[Document], Decision]]:
+        [found] = fetched
         seen.append((found.documents, deepcopy([asdict(one) for one in found.documents])))
-        return rank(query, found, **limits)
+        return rank(queries, fetched, **limits)
 
     monkeypatch.setattr(ranker, "rank_found", spied)
     search.run(TEXTS[0])

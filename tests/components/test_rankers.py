@@ -314,11 +314,11 @@ def test_absent_content_is_empty_text(ranker: AnswerRanker, checkpoint: Path) ->
 def texts_seen(ranker: AnswerRanker, documents: list[Document]) -> tuple[str, list[str]]:
     ranker.warm_up()
     assert ranker.loaded.ranker is not None
-    with patch.object(ranker.loaded.ranker, "score_entries", wraps=ranker.loaded.ranker.score_entries) as score:
+    with patch.object(ranker.loaded.ranker, "score_batch", wraps=ranker.loaded.ranker.score_batch) as score:
         ranker.run(query="query", documents=documents)
-    question, texts, *_ = score.call_args.args
-    assert score.call_args.kwargs["batch_size"] == ranker.batch_size
-    return question, texts
+    [asked], batch_size = score.call_args.args
+    assert batch_size == ranker.batch_size
+    return asked.question, asked.answers
 
 
 # --- answers encoded once -------------------------------------------------------------------------------------------

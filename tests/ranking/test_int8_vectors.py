@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ap_ranker.models import private_operators
 from ap_ranker.models.private_operators import int8_products
+from ap_ranker.ranking import wordings
 from ap_ranker.ranking.wordings import Vectors
 
 
@@ -91,3 +92,19 @@ def test_saved_vectors_are_mapped(saved: Path) -> None:
     assert all(isinstance(array, np.memmap) for array in (vectors.matrix, vectors.scales))
     expected = Vectors.of(np.random.default_rng(0).normal(size=(5, 8))).scores(np.arange(8.0))
     assert vectors.scores(np.arange(8.0)).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("most", [None, 1, 40])
+def test_queries_at_once_have_the_scores_of_each_alone(most: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the last bit; one of them is a vector of zeros."""
+    if most is not None:
+        monkeypatch.setattr(wordings, "_MOST_SCORES", most)
+    generator = np.random.default_rng(3)
+    vectors = Vectors.of(generator.normal(size=(19, 384)))
+    queries = generator.normal(size=(7, 384)).astype(np.float32) * np.float32([[0, 1, 2, 3, 4, 5, 1e-9]]).T
+    together = list(vectors.scores_of_each(queries))
+    assert len(together) == len(queries)
+    for query, scores in zip(queries, together, strict=True):
+        assert scores.tolist() == vectors.scores(query).tolist()
+    exact = vectors.matrix.astype(float) * vectors.scales[:, None]
+    np.testing.assert_allclose(together[3], exact @ (queries[3] / np.linalg.norm(queries[3])), atol=1e-4)

@@ -54,7 +54,7 @@ def may_be_slow(owner, name):
     setattr(owner, name, busy)
 
 for owner, name in (
-    (DeclaredPipeline, "answer"),
+    (DeclaredPipeline, "answer_each"),
     (presented_search, "presented"),
     (signed_answers.AnswerSigner, "sign"),
     (DeclaredPipeline, "explain"),
@@ -81,7 +81,7 @@ for owner, name in (
 QUESTION = {"question": "my parcel"}
 
 STAGES = [
-    ("answer", "api/search", QUESTION),
+    ("answer_each", "api/search", QUESTION),
     ("presented", "api/search", QUESTION),
     ("sign", "api/search", QUESTION),
     ("explain", "api/explain", QUESTION),
@@ -209,7 +209,7 @@ def test_the_end_does_not_wait_for_what_goes_on(folder: Path, tmp_path: Path) ->
     (tmp_path / "slow").write_text("nothing")
     options = ["--pipeline", str(pipeline), "--documents", str(write_faq(tmp_path / "faq.csv"))]
     with served(*options, folder=tmp_path, before=SLOW_STAGES) as server:
-        (tmp_path / "slow").write_text("answer")
+        (tmp_path / "slow").write_text("answer_each")
         assert httpx.post(f"{server.address}api/search", json=QUESTION, timeout=60).status_code == 503
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(60) == 0

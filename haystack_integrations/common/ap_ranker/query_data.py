@@ -322,6 +322,21 @@ class CandidateReader:
         rows = [candidates[fetched.rows[place]] for place in places]
         return cast(Candidates, tuple(zip(*rows, strict=True)) or ((), (), ()))
 
+    def take_states(self, ranker: Ranker, documents: Sequence[Document], texts: Sequence[str]) -> None:
+        """Let a ranker have the states that documents carry, as far as these texts of theirs are not in its cache."""
+        carriers = [place for place, document in enumerate(documents) if STATES in document.meta]
+        if not carriers or ranker.cache is None:
+            return
+        texts_of_carriers = [texts[place] for place in carriers]
+        lacking = ranker.cache.lacking(texts_of_carriers)
+        sealed = [documents[carriers[place]].meta[STATES] for place in lacking]
+        if ranker.take_states([texts_of_carriers[place] for place in lacking], sealed):
+            self.warn_once(
+                f"{{checkpoint}}: expected states of this checkpoint and dtype in meta[{STATES!r}] of documents, found "
+                "others: these are encoded here. Embed the documents again, with states.",
+                checkpoint=ranker.source,
+            )
+
     def bm25_of(
         self, ranker: Ranker, documents: Sequence[Document], copies: Sequence[Document], key: str
     ) -> list[float] | None:

@@ -59,6 +59,17 @@ def _scaled_cosine(cosine: float) -> float:
     return (1 + cosine) / 2
 
 
+def _query_array(embedding: Sequence[float]) -> np.ndarray:
+    """A query's embedding as (C,) numbers; ValueError if it is none."""
+    try:
+        query = to_array(embedding).astype(float)
+    except ValueError as error:
+        raise ValueError(f"query_embedding should be a non-empty list of floats, but is {error}.") from error
+    if not query.size or not isinstance(embedding[0], float):
+        raise ValueError("query_embedding should be a non-empty list of floats.")
+    return query
+
+
 def _scaled_bm25(score: float) -> float:
     return float(expit(score / _SCALE))
 
@@ -257,7 +268,7 @@ class BM25SDocumentStore(StoredDocuments):
     ) -> list[Document]:
         """As `BM25SEmbeddingRetriever.run`; `scale_score` is by (1 + cosine) / 2, ties are in the order of writing."""
         with self._transaction() as documents:
-            leg = self._by_meaning(query_embedding)
+            [leg] = self._by_meaning([query_embedding])
             if not len(leg.rows) and len(documents):
                 logger.warning("Expected documents with embeddings, found none. Embed them: APDocumentEmbedder.")
             scale = _scaled_cosine if scale_score else float
@@ -284,21 +295,49 @@ class BM25SDocumentStore(StoredDocuments):
         wordings (`KnownWordings`): the `top_k` best of these are returned, too; those deleted since are left out.
         `stored_questions`: `meta["question"]` and `meta["wordings"]` are known to ask for their documents.
         """
+        [fetched] = self.find_for_each(
+            [query],
+            None if embedding is None else [embedding],
+            filters,
+            top_k,
+            rank_all=rank_all,
+            wordings=[wordings],
+            stored_questions=stored_questions,
+            scale_score=scale_score,
+        )
+        return fetched
+
+    def find_for_each(
+        self,
+        queries: Sequence[str],
+        embeddings: Sequence[list[float]] | None,
+        filters: dict[str, Any] | None,
+        top_k: int,
+        *,
+        rank_all: int = 0,
+        wordings: Sequence[Leg | None],
+        stored_questions: bool = False,
+        scale_score: bool = False,
+    ) -> list[Found]:
+        """As `find_documents`, for each query with its embedding and its scores by known wordings."""
         with self._transaction():
-            meaning = []
-            if embedding is not None:
-                meaning = [self._by_meaning(embedding)]
-            legs = [*meaning, self._by_words(query)]
-            return self._find(
-                legs,
-                filters,
-                top_k,
-                rank_all=rank_all,
-                key=query_key(query),
-                stored_questions=stored_questions,
-                wordings=wordings,
-                scale=_scaled_bm25 if scale_score else float,
-            )
+            meaning: list[list[Leg]] = [[]] * len(queries)
+            if embeddings is not None:
+                meaning = [[leg] for leg in self._by_meaning(embeddings)]
+            fetched: list[Found] = []
+            for query, by_meaning, by_wordings in zip(queries, meaning, wordings, strict=True):
+                of_query = self._find(
+                    [*by_meaning, self._by_words(query)],
+                    filters,
+                    top_k,
+                    rank_all=rank_all,
+                    key=query_key(query),
+                    stored_questions=stored_questions,
+                    wordings=by_wordings,
+                    scale=_scaled_bm25 if scale_score else float,
+                )
+                fetched.append(of_query)
+            return fetched
 
     def _find(self, legs: Sequence[Leg], *limits: Any, stored_questions: bool = False, **options: Any) -> Found:
         meta = {}
@@ -323,23 +362,23 @@ class BM25SDocumentStore(StoredDocuments):
             meta={BM25_LANGUAGE: index.scorer.language},
         )
 
-    def _by_meaning(self, embedding: Sequence[float]) -> Leg:
-        try:
-            query = to_array(embedding).astype(float)
-        except ValueError as error:
-            raise ValueError(f"query_embedding should be a non-empty list of floats, but is {error}.") from error
-        if not query.size or not isinstance(embedding[0], float):
-            raise ValueError("query_embedding should be a non-empty list of floats.")
+    def _by_meaning(self, embeddings: Sequence[Sequence[float]]) -> list[Leg]:
+        """The documents' cosines with each of some queries."""
+        queries = list(map(_query_array, embeddings))
         index = self._latest(Documents.vectors)
         if index.scorer.is_empty:
-            return Leg(index.rows, np.zeros(0, np.float32), EMBEDDING_RANK, EMBEDDING_SCORE)
+            return [Leg(index.rows, np.zeros(0, np.float32), EMBEDDING_RANK, EMBEDDING_SCORE)] * len(queries)
         size = index.scorer.matrix.shape[1]
-        if len(query) != size:
-            raise EmbeddingSizeError(
-                f"Expected a query embedding of {size} numbers, as the documents' are, found one of {len(query)}. "
-                "Embed the query with the model that embedded the documents."
-            )
-        return Leg(index.rows, index.scorer.scores(query), EMBEDDING_RANK, EMBEDDING_SCORE)
+        for query in queries:
+            if len(query) != size:
+                raise EmbeddingSizeError(
+                    f"Expected a query embedding of {size} numbers, as the documents' are, found one of {len(query)}. "
+                    "Embed the query with the model that embedded the documents."
+                )
+        legs: list[Leg] = []
+        for scores in index.scorer.scores_of_each(np.stack(queries)):
+            legs.append(Leg(index.rows, scores, EMBEDDING_RANK, EMBEDDING_SCORE))
+        return legs
 
     def revision(self) -> str:
         """A text that differs after every change of a document."""

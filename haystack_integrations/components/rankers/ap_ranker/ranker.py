@@ -15,6 +15,7 @@ from haystack.utils import ComponentDevice, Secret
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
+from ap_ranker.ranking.asked import Asked
 from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_SCORE
 from ap_ranker.ranking.cache import CacheInfo
 from ap_ranker.ranking.decision import Decider, Decision, check_limits
@@ -295,33 +296,47 @@ class AnswerRanker(CheckpointComponent, KnowsWordings):
         return decider.answer(signals, **limits)[1]
 
     def rank_found(
-        self, query: str, fetched: Found, *, offer: bool = False, **limits: Any
-    ) -> tuple[list[Document], Decision]:
+        self, queries: Sequence[str], fetched: Sequence[Found], *, offer: bool = False, **limits: Any
+    ) -> list[tuple[list[Document], Decision]]:
         """
-        As `run` and `decide`, of what a retriever of our store found.
+        As `run` and `decide`, of each query and of what a retriever of our store found for it.
 
         Only what is returned is copied, and each document is read once, not for each question. To `offer` is to leave
         nothing out where there is no answer.
         """
-        limits = self._limits(**limits)
+        limits = self._limits(**limits) | {"offer": offer}
         ranker = self.loaded()
-        # All that a small store has stays in its order, so that what is joined for a question serves the next one.
-        places = range(len(fetched.rows)) if fetched.is_whole else fetched.order
-        entries = self._candidates.read_once(fetched, places)
-        self._take_states(ranker, [fetched.documents[place] for place in places], entries[0])
         decider = ranker.decider(fuse_scores=self.fuse_scores)
+        places: list[Sequence[int]] = []
+        batch: list[Asked] = []
+        for query, of_query in zip(queries, fetched, strict=True):
+            # All that a small store has stays in its order, so that what is joined for a question serves the next one.
+            places.append(range(len(of_query.rows)) if of_query.is_whole else of_query.order)
+            batch.append(self._asked_of_found(ranker, decider, query, fetched=of_query, places=places[-1]))
+        ranked: list[tuple[list[Document], Decision]] = []
+        of_batch = ranker.score_batch(batch, self.batch_size)
+        for of_query, places_of_found, scored in zip(fetched, places, of_batch, strict=True):
+            signals = replace(scored, ties=np.argsort(of_query.order)) if of_query.is_whole else scored
+            best, data_of_places, decision = self._best(ranker, decider, signals, limits=limits)
+            documents: list[Document] = []
+            for place, score in best:
+                document = of_query.copy(places_of_found[place], score, data_of_places[place])
+                document.meta.pop(STATES, None)
+                documents.append(document)
+            ranked.append((documents, decision))
+        return ranked
+
+    def _asked_of_found(
+        self, ranker: Ranker, decider: Decider, query: str, *, fetched: Found, places: Sequence[int]
+    ) -> Asked:
+        """A query with what was found for it at these places."""
+        entries = self._candidates.read_once(fetched, places)
+        self._candidates.take_states(ranker, [fetched.documents[place] for place in places], entries[0])
         bm25 = None
         if decider.weights.bm25:
             scores = [fetched.columns[BM25_SCORE][place] for place in places]
             bm25 = self._candidates.complete(ranker, scores, [fetched.meta[BM25_LANGUAGE]])
-        signals = self._signals(ranker, query, entries, bm25, counted=WORDINGS_COUNT in fetched.meta)
-        if fetched.is_whole:
-            signals = replace(signals, ties=np.argsort(fetched.order))
-        best, data_of_places, decision = self._best(ranker, decider, signals, limits=limits | {"offer": offer})
-        ranked = [fetched.copy(places[place], score, data_of_places[place]) for place, score in best]
-        for copy in ranked:
-            copy.meta.pop(STATES, None)
-        return ranked, decision
+        return self._asked(ranker, query, entries, bm25, counted=WORDINGS_COUNT in fetched.meta)
 
     def _limits(self, **named: Any) -> dict[str, Any]:
         """The arguments of `Decider.answer`: those of a run that are not `None`, for others the component's."""
@@ -348,28 +363,14 @@ class AnswerRanker(CheckpointComponent, KnowsWordings):
             if QUERY_DATA in document.meta or MARK in document.meta:
                 with_data.append(document)
         entries = self._candidates.read(candidates, with_data, key)
-        self._take_states(ranker, candidates, entries[0])
+        self._candidates.take_states(ranker, candidates, entries[0])
         bm25 = None
         if decider.weights.bm25:
             bm25 = self._candidates.bm25_of(ranker, candidates, with_data, key)
-        return self._signals(ranker, query, entries, bm25, counted=is_told(with_data, key, WORDINGS_COUNT))
+        asked = self._asked(ranker, query, entries, bm25, counted=is_told(with_data, key, WORDINGS_COUNT))
+        return ranker.score_batch([asked], self.batch_size)[0]
 
-    def _take_states(self, ranker: Ranker, documents: Sequence[Document], texts: Sequence[str]) -> None:
-        """Rank by the states that documents carry, as far as these texts of theirs are not in the cache."""
-        carriers = [place for place, document in enumerate(documents) if STATES in document.meta]
-        if not carriers or ranker.cache is None:
-            return
-        texts_of_carriers = [texts[place] for place in carriers]
-        lacking = ranker.cache.lacking(texts_of_carriers)
-        sealed = [documents[carriers[place]].meta[STATES] for place in lacking]
-        if ranker.take_states([texts_of_carriers[place] for place in lacking], sealed):
-            self._candidates.warn_once(
-                f"{{checkpoint}}: expected states of this checkpoint and dtype in meta[{STATES!r}] of documents, found "
-                "others: these are encoded here. Embed the documents again, with states.",
-                checkpoint=self.model,
-            )
-
-    def _signals(
+    def _asked(
         self,
         ranker: Ranker,
         query: str,
@@ -377,7 +378,7 @@ class AnswerRanker(CheckpointComponent, KnowsWordings):
         bm25: list[float] | None,
         *,
         counted: bool,  # whether other entries of the search have known wordings
-    ) -> Signals:
+    ) -> Asked:
         question = self._question(query)
         (texts, parts, wordings) = entries
         counts = counted or bool(self._known.paths) or any(wordings)
@@ -392,15 +393,7 @@ class AnswerRanker(CheckpointComponent, KnowsWordings):
                 tags["ap_ranker.cache_hits"] = ranker.cache.count(texts)
             span.set_tags(tags)
             span.set_content_tag("ap_ranker.question", question)
-        return ranker.score_entries(
-            question,
-            texts,
-            wordings if counts else None,
-            bm25,
-            batch_size=self.batch_size,
-            parts=parts,
-            typed=query,
-        )
+        return Asked(question, texts, wordings if counts else None, bm25, parts=parts, typed=query)
 
     def _best(
         self, ranker: Ranker, decider: Decider, signals: Signals, *, limits: dict[str, Any]

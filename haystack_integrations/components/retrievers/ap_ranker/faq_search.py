@@ -96,9 +96,16 @@ class AnswerSearch(Composed):
         self, query: str, filters: dict[str, Any] | None = None, *, offer: bool = False, **limits: Any
     ) -> tuple[list[Document], Decision]:
         """As `run`; to `offer` is to return the best documents also where none is good enough."""
+        return self.search_each([query], filters, offer=offer, **limits)[0]
+
+    def search_each(
+        self, queries: Sequence[str], filters: dict[str, Any] | None = None, *, offer: bool = False, **limits: Any
+    ) -> list[tuple[list[Document], Decision]]:
+        """As `search`, of each query; an error of one of them is raised."""
         # Also in a thread that comes while another one loads, and of a store that was empty until now.
         self.ranker.compare_faq(self.retriever.contents)
-        return self.ranker.rank_found(query, self.retriever.find(query, filters), offer=offer, **limits)
+        fetched = self.retriever.find_each(queries, filters)
+        return self.ranker.rank_found(queries, fetched, offer=offer, **limits)
 
     def warm_up(self) -> None:
         """Load the checkpoint and the documents unless this is done already."""
@@ -213,23 +220,18 @@ class _FAQRetriever(BM25SRetriever):
         if ranker.compares_wordings:
             self._encode_wordings(ranker)
 
-    def find(
-        self,
-        query: str,
-        filters: dict[str, Any] | None = None,
-        top_k: int | None = None,
-        scale_score: bool | None = None,
-    ) -> Found:
-        """As `run`, with all that known wordings find, as the ranker will choose; no document is embedded for it."""
-        check_query(query)
-        filters, top_k = self._limits(filters, top_k)
+    def find_each(self, queries: Sequence[str], filters: dict[str, Any] | None = None) -> list[Found]:
+        """With all that known wordings find, as the ranker will choose; no document is embedded for it."""
+        for query in queries:
+            check_query(query)
+        filters, top_k = self._limits(filters, None)
         ranker = self._ranker.loaded()
-        wordings: Leg | None
+        similar: list[Leg | None] = []
         if ranker.compares_wordings:
-            question = ranker.embed_questions([query])[0].numpy()
-            wordings = self._by_similar_wordings(question, ranker)
+            similar += self._by_similar_wordings(ranker.question_vectors(queries).numpy(), ranker)
         else:
-            wordings = self._by_exact_wording(query)
-        return self._fetch(
-            query, None, filters, top_k, wordings=wordings, stored_questions=True, scale_score=bool(scale_score)
-        )
+            similar += [self._by_exact_wording(query) for query in queries]
+        fetched: list[Found] = []
+        for query, wordings in zip(queries, similar, strict=True):
+            fetched.append(self._fetch(query, None, filters, top_k, wordings=wordings, stored_questions=True))
+        return fetched

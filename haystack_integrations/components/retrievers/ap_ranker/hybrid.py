@@ -53,6 +53,8 @@ class StoreRetriever(Composed):
 
     parameters: ClassVar[tuple[str, ...]] = ("document_store", "filters", "top_k", "filter_policy")
     uses: ClassVar[tuple[str, ...]] = ("document_store",)
+    find: Callable[..., Found]
+    """What `run` finds for a query and its filters, before any document is copied."""
 
     def _search(
         self,
@@ -72,6 +74,10 @@ class StoreRetriever(Composed):
         """The contents of the first `limit` of the documents that have some."""
         contents: list[str] = self.document_store.contents(limit)
         return contents
+
+    def find_each(self, queries: Sequence[str], filters: dict[str, Any] | None = None) -> list[Found]:
+        """What `find` of a retriever returns for each query."""
+        return [self.find(query, filters) for query in queries]
 
     def _limits(self, filters: dict[str, Any] | None, top_k: int | None) -> tuple[dict[str, Any] | None, int]:
         if top_k is not None:
@@ -111,8 +117,8 @@ class WordingRetriever(StoreRetriever, KnowsWordings):
     def _encode_wordings(self, ranker: Ranker) -> None:
         self._known.index(self._rows, ranker)
 
-    def _by_similar_wordings(self, question: np.ndarray, ranker: Ranker) -> Leg:
-        return self._known.similar(self._rows, question, ranker)
+    def _by_similar_wordings(self, questions: np.ndarray, ranker: Ranker) -> list[Leg]:
+        return self._known.similar_to_each(self._rows, questions, ranker)
 
     def _by_exact_wording(self, query: str) -> Leg | None:
         return self._known.exact_match(self._rows, query)
@@ -267,18 +273,27 @@ class HybridRetriever(WordingRetriever, CheckpointComponent):
 
     def find(self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None) -> Found:
         """As `run`, before any document is copied."""
-        check_query(query)
+        return self.find_each([query], filters, top_k)[0]
+
+    def find_each(
+        self, queries: Sequence[str], filters: dict[str, Any] | None = None, top_k: int | None = None
+    ) -> list[Found]:
+        """As `find`, of each query; their vectors are made together."""
+        for query in queries:
+            check_query(query)
         filters, top_k = self._limits(filters, top_k)
         self.embed_documents()
         ranker = self.loaded()
-        question = ranker.embed_questions([self.query_prefix + query + self.query_suffix])[0].numpy()
-        wordings = self._by_similar_wordings(question, ranker)
-        return self._fetch(
-            query,
-            question.tolist(),
+        questions = ranker.question_vectors([self.query_prefix + query + self.query_suffix for query in queries])
+        fetched: list[Found] = self.document_store.find_for_each(
+            queries,
+            questions.tolist(),
             filters,
             top_k,
             rank_all=self.rank_all,
-            wordings=wordings,
+            wordings=self._by_similar_wordings(questions.numpy(), ranker),
             stored_questions=True,
         )
+        for of_query in fetched:
+            self._note(len(of_query.rows), top_k)
+        return fetched

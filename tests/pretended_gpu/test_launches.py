@@ -1,0 +1,108 @@
+"""How many operations a GPU starts for a batch of questions, whose scores are those of each question alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pretended_cuda
+import pytest
+import torch
+from conftest import TEXTS, write_checkpoint
+
+from ap_ranker.models import base
+from ap_ranker.ranking.asked import Asked
+from ap_ranker.ranking.cache import TOGETHER, EncodingCache
+from ap_ranker.ranking.ranker import Ranker
+
+WORDS = " ".join(TEXTS).split()
+QUESTIONS = [" ".join(WORDS[place % 17 :][: 1 + place % 7]) + f" {place}" for place in range(TOGETHER)]
+ANSWERS = [" ".join(WORDS[3 * place % 20 :][: 2 + place % 11]) + f" {place}" for place in range(60)]
+
+MOST_TO_MATCH = 30
+"""Of all questions of a batch together, each with candidates of its own."""
+
+MOST_TO_ENCODE = 40
+MOST_TO_ENCODE_IN_A_LAYER = 12
+"""Of all questions of a batch together: beside the encoder's layers, and in each of them."""
+
+aten = torch.ops.aten
+FREE = {aten.detach.default, aten.empty.memory_format, aten.empty_like.default, aten._unsafe_view.default}
+"""Operations, beside views, that start nothing."""
+
+
+class Launches:
+    """Counts what a GPU starts: operations that compute, and copies between it and the CPU."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.names: list[str] = []
+        compute = pretended_cuda.compute
+        copy = pretended_cuda.Copy.forward
+
+        def counted(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if not operator.is_view and operator not in FREE:
+                self.names.append(str(operator))
+            return compute(operator, args, kwargs)
+
+        def copied(context: Any, values: torch.Tensor) -> torch.Tensor:
+            self.names.append("copy")
+            return copy(context, values)
+
+        monkeypatch.setattr(pretended_cuda, "compute", counted)
+        monkeypatch.setattr(pretended_cuda.Copy, "forward", staticmethod(copied))
+
+    def of(self, work: Callable[[], object]) -> int:
+        """How many a work starts."""
+        self.names.clear()
+        work()
+        return len(self.names)
+
+
+@pytest.fixture
+def ranker(tmp_path: Path) -> Ranker:
+    """On the GPU, with all answers in its cache."""
+    folder = write_checkpoint("ap-transformer", tmp_path / "c", wording_weight=0.3)
+    ranker = Ranker.from_pretrained(folder, "cuda", cache=EncodingCache(10**7))
+    ranker.score("x", ANSWERS)
+    return ranker
+
+
+def batch_of(questions: Sequence[str]) -> list[Asked]:
+    """Each with candidates of its own, some of which others have, too."""
+    return [Asked(text, ANSWERS[place % 40 :][:20], [["x"]] * 20) for place, text in enumerate(questions)]
+
+
+def test_a_batch_starts_as_few_operations_as_a_question(ranker: Ranker, monkeypatch: pytest.MonkeyPatch) -> None:
+    layers = ranker.model.encoder.backbone.config.num_hidden_layers
+    ranker.score_batch(batch_of(["known wordings are encoded"]))
+    launches = Launches(monkeypatch)
+    to_encode = {}
+    for count in (1, 2, len(QUESTIONS)):
+        questions = [f"{text} {count}" for text in QUESTIONS[:count]]
+        to_encode[count] = launches.of(lambda questions=questions: ranker.question_vectors(questions))  # type: ignore[misc]
+        assert launches.of(lambda questions=questions: ranker.score_batch(batch_of(questions))) <= MOST_TO_MATCH  # type: ignore[misc]
+    assert len(set(to_encode.values())) == 1
+    assert to_encode[1] <= MOST_TO_ENCODE + layers * MOST_TO_ENCODE_IN_A_LAYER, launches.names
+
+
+def test_each_question_has_what_it_has_alone(ranker: Ranker) -> None:
+    """There, and on a CPU."""
+    together = ranker.score_batch(batch_of(QUESTIONS))
+    on_cpu = Ranker.from_pretrained(ranker.source, "cpu", cache=EncodingCache(10**7)).score_batch(batch_of(QUESTIONS))
+    for asked, signals, expected in zip(batch_of(QUESTIONS), together, on_cpu, strict=True):
+        [alone] = ranker.score_batch([asked])
+        for numbers in (alone, expected):
+            np.testing.assert_allclose(signals.model, numbers.model, rtol=0, atol=1e-6)
+            np.testing.assert_allclose(signals.cosines, numbers.cosines, rtol=0, atol=1e-6)  # type: ignore[arg-type]
+
+
+def test_so_many_answers_are_matched_at_once_that_products_fit(ranker: Ranker, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = ranker.score_batch(batch_of(QUESTIONS))
+    monkeypatch.setattr(base, "TOKENS_AT_ONCE", 2_000)
+    launches = Launches(monkeypatch)
+    ranker.score_batch(batch_of(QUESTIONS))
+    assert launches.names.count("aten.amax.default") > 2
+    for signals, numbers in zip(ranker.score_batch(batch_of(QUESTIONS)), expected, strict=True):
+        np.testing.assert_allclose(signals.model, numbers.model, rtol=0, atol=1e-6)
