@@ -70,7 +70,7 @@ class BiEncoder:
         self.model = SentenceTransformer(str(folder), device=str(device), **_options(folder))
         self._answers: Latest[np.ndarray] = Latest()
 
-    def fine_tune(self, lessons: Sequence[Lesson], dev: EvaluationSet, arguments: Arguments) -> int:
+    def fine_tune(self, lessons: Sequence[Lesson], dev: EvaluationSet, arguments: Arguments) -> BestEpoch:
         """Learn, and return the best epoch by MRR on the dev questions, with the known wordings or without."""
         from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
         from sentence_transformers.base.sampler import BatchSamplers
@@ -166,7 +166,7 @@ class CrossEncoder:
         if n_scores != 1:
             raise InputError(f"{folder}: expected a cross-encoder with one score for each pair, found {n_scores}.")
 
-    def fine_tune(self, lessons: Sequence[Lesson], dev: EvaluationSet, arguments: Arguments) -> int:
+    def fine_tune(self, lessons: Sequence[Lesson], dev: EvaluationSet, arguments: Arguments) -> BestEpoch:
         """Learn, and return the best epoch by MRR on the dev questions."""
         from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
         from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
@@ -311,26 +311,28 @@ def train_or_load_peer(
             peer.model.max_seq_length = max_tokens
         with atomic_directory(folder) as draft:
             arguments = partial(_arguments, folder=draft, seed=seed, device=device, recipe=recipe)
-            best_epoch = peer.fine_tune(lessons, dev, arguments)
+            best = peer.fine_tune(lessons, dev, arguments)
             peer.model.save_pretrained(str(draft))
-            record = settings | {"best_epoch": best_epoch, "seconds": time.perf_counter() - started}
+            seconds = time.perf_counter() - started
+            record = settings | {"best_epoch": best.number, "dev_mrr": best.measured, "seconds": seconds}
             (draft / SETTINGS).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     record = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
     seconds = float(record.pop("seconds"))
-    record.pop("best_epoch", None)  # earlier recipes kept the last one, and are refused
+    for result in ("best_epoch", "dev_mrr"):  # which earlier recipes lack: they are refused
+        record.pop(result, None)
     if record != settings:
         raise InputError(f"{folder}: expected a {name} trained with {settings}, found {record}. Name another folder.")
     # Loaded anew also after training, which leaves the library's model in reduced precision.
     return kind(folder, device), seconds
 
 
-def learn(trainer: Any, measure: Callable[[], float]) -> int:
-    """Train, leave the model with the weights of the epoch that measures best, and return its number."""
+def learn(trainer: Any, measure: Callable[[], float]) -> BestEpoch:
+    """Train, and leave the model with the weights of the epoch that measures best."""
     best = BestEpoch(trainer.model, measure)
     trainer.add_callback(best)
     trainer.train()
     best.restore()
-    return best.number
+    return best
 
 
 def best_mrr(peer: Any, asked: EvaluationSet) -> float:

