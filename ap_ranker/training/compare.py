@@ -318,12 +318,12 @@ def _rows_of(contender: Contender, ranker: Ranker) -> dict[str, Ranker]:
 def _reports_of_ours(
     contender: Contender, ranker: Ranker, evaluation_set: EvaluationSet
 ) -> Iterator[tuple[str, EvaluationReport, int]]:
-    """The rows of a contender with their numbers of parameters; with BM25 that which has a weight for it."""
+    """The rows of a contender with their numbers of parameters; one more with BM25, as its checkpoint is served."""
     for label, row in _rows_of(contender, ranker).items():
         report = evaluation_set.report(row)
         parameters = count_parameters(row.model)
         yield label, report, parameters
-        if report.fusion_each:
+        if label == contender.label:
             yield label + WITH_BM25, fused(report), parameters
 
 
