@@ -70,11 +70,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Cells:
-    """All cells of a data set, in a folder: what is finished there is not measured again."""
+    """All cells of a data set, in a folder: what is finished there is not measured again.
+
+    With settings that are `tuned` already, with another encoder, there are no trials.
+    """
 
     data: FairData
     folder: Path
     device: torch.device
+    tuned: Mapping[str, Settings] | None = None
 
     @property
     def origin(self) -> dict[str, str]:
@@ -115,7 +119,7 @@ class Cells:
 
     def trials(self, system: str, count: int) -> list[Cell]:
         """Those that choose a system's settings; none of what has no settings."""
-        if system not in GRIDS:
+        if self.tuned is not None or system not in GRIDS:
             return []
         cells: list[Cell] = []
         for number, settings in enumerate(trials_of(system, count), start=1):
@@ -124,6 +128,8 @@ class Cells:
 
     def chosen(self, system: str, count: int) -> Settings:
         """The settings of the trial with the highest MRR on the dev questions, the first of equal ones."""
+        if self.tuned is not None:
+            return self.tuned[system]
         results: list[Result] = []
         for cell in self.trials(system, count):
             result = self.read(cell)
@@ -206,11 +212,12 @@ def _run_all(cells: Cells, wanted: Sequence[Cell], estimate: Estimate, tell: Cal
 
 
 def planned(cells: Cells, trials: int, seeds: Sequence[int]) -> list[Cell]:
-    """All cells, those of seeds with the default settings, as nothing is chosen yet."""
+    """All cells; while nothing is chosen yet, those of seeds with the default settings."""
     plan: list[Cell] = []
     for system in SYSTEMS:
         plan += cells.trials(system, trials)
-        plan += cells.of_seeds(system, trials_of(system, 1)[0], seeds)
+        settings = trials_of(system, 1)[0] if cells.tuned is None else cells.tuned[system]
+        plan += cells.of_seeds(system, settings, seeds)
     return plan
 
 

@@ -60,7 +60,10 @@ def render(results: Sequence[Mapping[str, Any]]) -> str:
     for result in sorted(results, key=lambda result: (result["title"], result["encoder"])):
         title = f"### {result['title']}, {result['encoder']}"
         intro = f"{result['questions']} test questions; candidates: {result['candidates']}."
-        sections.append("\n\n".join([title, intro, _table(result), _settings(result)]))
+        parts = [title, intro, _table(result)]
+        if any(system["trials"] for system in result["systems"].values()):
+            parts.append(_settings(result))
+        sections.append("\n\n".join(parts))
     return "\n\n".join(sections) or NOTHING
 
 

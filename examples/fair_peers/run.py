@@ -12,12 +12,14 @@ from typing import Annotated
 import typer
 from fair_cells import Cells, Estimate, collect, planned, run_cells
 from fair_data import NAMES, read_fair_data
+from fair_systems import Settings
 from fair_tables import HERE, with_tests, write_page
 from rich.console import Console
 
 from ap_ranker.cli.console import describe
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.cli.options import Device
+from ap_ranker.errors import InputError
 from ap_ranker.files import write_text_atomically
 from ap_ranker.models.pretrained import DEFAULT_ENCODER
 from ap_ranker.ranking.ranker import resolve_device
@@ -32,7 +34,9 @@ def command(
     data: Annotated[Path | None, typer.Option(help="A folder with a folder for each data set.")] = None,
     seeds: Annotated[str, typer.Option(help="Of the runs, separated by commas.")] = "1,2,3",
     trials: Annotated[int, typer.Option(min=1, help="Of each system, with seed 1, on the dev questions.")] = 6,
-    encoder: Annotated[str, typer.Option(help="What all systems start from.")] = DEFAULT_ENCODER,
+    encoder: Annotated[
+        str, typer.Option(help="What all systems start from; another one has the settings chosen with the default.")
+    ] = DEFAULT_ENCODER,
     plan: Annotated[bool, typer.Option("--plan", help="Print how long each cell takes, and run none.")] = False,
     device: Device = "auto",
     results: Annotated[Path, typer.Option(help="The folder of the JSON files and of README.md.")] = HERE,
@@ -46,7 +50,8 @@ def command(
         file_name = name if encoder == DEFAULT_ENCODER else f"{name}-{Path(encoder).name}"
         folder = output / file_name
         folder.mkdir(parents=True, exist_ok=True)
-        cells = Cells(fair_data, folder, place)
+        tuned = None if encoder == DEFAULT_ENCODER else read_chosen(results / f"{name}.json")
+        cells = Cells(fair_data, folder, place, tuned)
         estimate = Estimate(fair_data, place)
         if plan:
             for cell in planned(cells, trials, numbers):
@@ -56,6 +61,16 @@ def command(
         result = with_tests(collect(cells, trials, numbers))
         write_text_atomically(results / f"{file_name}.json", json.dumps(result, indent=1) + "\n")
         write_page(results)
+
+
+def read_chosen(path: Path) -> dict[str, Settings]:
+    """The settings of each system that the trials of an earlier run have chosen."""
+    if not path.is_file():
+        raise InputError(
+            f"{path}: expected the results with the default encoder, found none. Run without --encoder first."
+        )
+    systems = json.loads(path.read_text(encoding="utf-8"))["systems"]
+    return {name: system["chosen"] for name, system in systems.items()}
 
 
 if __name__ == "__main__":

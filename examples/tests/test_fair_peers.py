@@ -86,6 +86,7 @@ def test_a_run_that_was_stopped_goes_on(
         return measure(own, cell)
 
     with imported(HERE / "run.py") as run:
+        monkeypatch.setattr(run, "DEFAULT_ENCODER", str(encoder))
         arguments = {"data": judged, "seeds": "1,2", "trials": 2, "encoder": str(encoder), "device": "cpu"}
         places = {"output": tmp_path / "out", "results": tmp_path}
         run.command(["wikiqa"], **arguments, **places, plan=True)
@@ -99,7 +100,7 @@ def test_a_run_that_was_stopped_goes_on(
         peers = [name.replace("ap-transformer", "bi-encoder") for name in ours]
         assert measured == [*ours, *peers, "bi-encoder-untrained-seed-1"]
         assert not list(tmp_path.rglob("*.run"))
-    result = json.loads((tmp_path / "wikiqa-encoder.json").read_text())
+    result = json.loads((tmp_path / "wikiqa.json").read_text())
     plain = library.SentenceTransformer(str(encoder))
     asked = modules["fair_data"].read_fair_data("wikiqa", judged, tmp_path, str(encoder)).test_set
     vectors = plain.encode(asked.dataset.answer_texts, normalize_embeddings=True)
@@ -117,9 +118,19 @@ def test_a_run_that_was_stopped_goes_on(
     assert modules["fair_tables"].render([result]) in page
     assert page.startswith("# Fair peers")
     assert str(tmp_path) not in json.dumps(result)
-    with imported(HERE / "run.py") as run, refused("ap-transformer-trial-1.json … same origin"):
+    larger = write(tmp_path / "larger", BERT | {"max_position_embeddings": 256}, word_pieces(), pooled("mean"))
+    measured.clear()
+    with imported(HERE / "run.py") as run:
+        run.command(["wikiqa"], **{**arguments, "encoder": str(larger), "seeds": "1"}, **places, plan=False)
+        assert measured == ["ap-transformer-seed-1", "bi-encoder-seed-1", "bi-encoder-untrained-seed-1"]
+        of_larger = json.loads((tmp_path / "wikiqa-encoder.json").read_text())
+        assert of_larger["systems"]["bi-encoder"]["chosen"] == peer["chosen"]
+        with refused("wikiqa.json … default encoder … without --encoder"):
+            run.read_chosen(tmp_path / "none" / "wikiqa.json")
+        monkeypatch.setattr(run, "DEFAULT_ENCODER", str(encoder))
         (judged / "wikiqa" / "dev.tsv").write_text((judged / "wikiqa" / "test.tsv").read_text())
-        run.command(["wikiqa"], **arguments, **places, plan=False)
+        with refused("ap-transformer-trial-1.json … same origin"):
+            run.command(["wikiqa"], **arguments, **places, plan=False)
 
 
 def test_the_cross_encoder_reads_what_was_found_first(modules: dict[str, ModuleType], judged: Path) -> None:
