@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
@@ -13,11 +12,10 @@ from torch.utils.data import Sampler
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.models.spec import Recipe
-from ap_ranker.text.nearly_equal import nearly_equal_pairs
-from ap_ranker.text.reading import normalized
 from ap_ranker.text.tokenizer import AnyTokenizer, TokenBatch
 from ap_ranker.training.objectives import IGNORE, NEGATIVE, relevance
 from ap_ranker.training.teacher import TeacherScores
+from ap_ranker.training.wrong_answers import not_wrong
 
 JUDGED_NEGATIVES = 4
 """Answers judged wrong for a question in a shared batch: all of them would crowd out the other questions' answers."""
@@ -262,30 +260,3 @@ def _draw(rows: Sequence[int] | np.ndarray, most: int, rng: np.random.Generator)
     if len(rows):
         return rng.permutation(rows)[:most].tolist()
     return []
-
-
-def not_wrong(dataset: Dataset) -> list[frozenset[int]]:
-    """(Q,) answers that must not count as wrong: right ones of the question and near-copies of these.
-
-    Those of an equal question are right, too, whatever its case and white space.
-    """
-    right: defaultdict[str, set[int]] = defaultdict(set)
-    for question in dataset.questions:
-        right[normalized(question.text)].update(question.positives)
-    texts = [normalized(answer.text) for answer in dataset.answers]
-    rows_of: dict[str, list[int]] = defaultdict(list)
-    for row, text in enumerate(texts):
-        rows_of[text].append(row)
-    distinct = list(rows_of)
-    near = {text: [text] for text in distinct}
-    for i, j in nearly_equal_pairs(distinct):
-        near[distinct[i]].append(distinct[j])
-        near[distinct[j]].append(distinct[i])
-    rows_not_wrong: list[frozenset[int]] = []
-    for question in dataset.questions:
-        rows: set[int] = set()
-        for row in right[normalized(question.text)]:
-            for text in near[texts[row]]:
-                rows.update(rows_of[text])
-        rows_not_wrong.append(frozenset(rows))
-    return rows_not_wrong

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
@@ -18,19 +18,24 @@ from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
+from ap_ranker.evaluation.evaluation_set import ALONE as NO_HELP
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.metrics import MEASURES
 from ap_ranker.evaluation.question_kinds import AS_ASKED
+from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.evaluation.significance import holm, randomisation_test
+from ap_ranker.evaluation.weight_fit import fit_weight
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
 from ap_ranker.models.registry import MODELS, complete_options, count_parameters, model_spec
 from ap_ranker.progress import Progress, untold
 from ap_ranker.ranking.bm25 import bm25_name
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker, resolve_device
+from ap_ranker.ranking.rule import Weights
 from ap_ranker.safe_open import parse_yaml
 from ap_ranker.text.near_copies import near_any
 from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.dev_set import dev_set_of, with_all_wordings
 from ap_ranker.training.peers import BiEncoder, Peer, check_peers, is_ready_peer, ready_peer, train_or_load_peer
 from ap_ranker.training.train import train_or_load
 
@@ -42,8 +47,9 @@ MEASURE = "MRR"
 ALONE = ", answers alone"
 POOLED = ", pooled cosine"
 INDEXED = ", wordings indexed"
-"""Ends of the labels of the rows that rank without the known wordings, and with the pooled vectors alone; and, of a
-bi-encoder, by an entry's best text, its answer or a known wording."""
+WITH_BM25 = ", with BM25"
+"""Ends of the labels of the rows that rank without the known wordings, and with the pooled vectors alone; of a
+bi-encoder, by an entry's best text, its answer or a known wording; and with BM25's score added."""
 
 
 @dataclass(frozen=True)
@@ -180,18 +186,25 @@ def compare(
         ranker = train_or_load(data, dev, folder, settings, device=device, on_progress=told, **others)
         assert ranker.config is not None
         training_seconds = ranker.config.training["seconds"]
-        for label, row in _rows_of(contender, ranker).items():
-            report = evaluation_set.report(row, partial(told, "scoring the test questions"))
-            add(label, seed, report, training_seconds=training_seconds, parameters=count_parameters(row.model))
+        tell = partial(told, "scoring the test questions")
+        for label, report, parameters in _reports_of_ours(contender, ranker, evaluation_set, tell):
+            add(label, seed, report, training_seconds=training_seconds, parameters=parameters)
     encoder = _encoder_of_peers(contenders)
+    dev_set = dev_set_of(with_all_wordings(dev, data), config)
     place = resolve_device(device)
     of_peers = list(product(peers, seeds))
     for done, (name, seed) in enumerate(of_peers):
         on_progress("training peers", done, len(of_peers))
-        peer, training_seconds = _peer(name, encoder, data, run_folder(output, name, seed), seed=seed, device=place)
+        if is_ready_peer(name):
+            peer = ready_peer(name, place)
+            training_seconds = 0.0
+        else:
+            folder = run_folder(output, name, seed)
+            start = find_encoder(encoder)
+            peer, training_seconds = train_or_load_peer(name, start, data, dev_set, folder, seed=seed, device=place)
         on_progress("training peers", len(of_peers), len(of_peers))  # what is told of it now is no bar
         n_parameters = sum(weights.numel() for weights in peer.model.parameters())
-        for label, report in _reports_of(name, peer, evaluation_set).items():
+        for label, report in _reports_of(name, peer, dev_set, evaluation_set).items():
             add(label, seed, report, training_seconds=training_seconds, parameters=n_parameters)
     bm25 = replace(evaluation_set.report_of_bm25(), near=near)
     rows = bm25.rows_of[bm25.headline]
@@ -238,15 +251,6 @@ def compare(
         n_of_kind=n_of_kind,
         bm25_kinds=bm25_kinds,
     )
-
-
-def _peer(
-    name: str, encoder: str, data: Dataset, folder: Path, *, seed: int, device: torch.device
-) -> tuple[Peer, float]:
-    """A peer, ready or fine-tuned from an encoder, and the seconds of its training."""
-    if is_ready_peer(name):
-        return ready_peer(name, device), 0.0
-    return train_or_load_peer(name, find_encoder(encoder), data, folder, seed=seed, device=device)
 
 
 def _tell_of_run(on_progress: Progress, run: str, step: str, done: int, total: int) -> None:
@@ -326,12 +330,49 @@ def _rows_of(contender: Contender, ranker: Ranker) -> dict[str, Ranker]:
     return rows
 
 
-def _reports_of(name: str, peer: Peer, evaluation_set: EvaluationSet) -> dict[str, EvaluationReport]:
-    """The rows of a peer: itself and, if there are known wordings, a bi-encoder that knows them as well."""
+def _reports_of_ours(
+    contender: Contender, ranker: Ranker, evaluation_set: EvaluationSet, on_progress: Callable[[int, int], None]
+) -> Iterator[tuple[str, EvaluationReport, int]]:
+    """The rows of a contender with their numbers of parameters; one more with BM25, as its checkpoint is served."""
+    for label, row in _rows_of(contender, ranker).items():
+        report = evaluation_set.report(row, on_progress)
+        parameters = count_parameters(row.model)
+        yield label, report, parameters
+        if label == contender.label:
+            yield label + WITH_BM25, fused(report), parameters
+
+
+def _reports_of(
+    name: str, peer: Peer, dev: EvaluationSet, evaluation_set: EvaluationSet
+) -> dict[str, EvaluationReport]:
+    """The rows of a peer: itself and, if there are known wordings, a bi-encoder that knows them as well.
+
+    A bi-encoder that knows all it can has one more row, with BM25 added by a weight that the dev questions choose, as
+    ours have it.
+    """
     rows = {name: evaluation_set.report_of(peer.score(evaluation_set))}
-    if isinstance(peer, BiEncoder) and any(answer.wordings for answer in evaluation_set.dataset.answers):
-        rows[name + INDEXED] = evaluation_set.report_of(peer.score(evaluation_set, wordings=True))
+    if isinstance(peer, BiEncoder):
+        label = name
+        wordings = bool(evaluation_set.dataset.wordings)
+        if wordings:
+            label += INDEXED
+        scores = peer.score(evaluation_set, wordings=wordings)
+        weights = bm25_weight(dev, peer.score(dev, wordings=wordings))
+        report = evaluation_set.report_of(scores, weights)
+        rows[label] = report
+        rows[label + WITH_BM25] = fused(report)
     return rows
+
+
+def bm25_weight(dev: EvaluationSet, scores: CandidateScores, weights: Weights = NO_HELP) -> Weights:
+    """The weights with that of BM25 which is the most probable by the scores of the dev questions."""
+    signals, right = dev.informative(scores)
+    return fit_weight(signals, right, weights, "bm25")
+
+
+def fused(report: EvaluationReport) -> EvaluationReport:
+    """The report as if model and BM25 together were the model."""
+    return replace(report, model_each=report.fusion_each or report.model_each, fusion_each=None)
 
 
 def run_folder(output: Path, label: str, seed: int) -> Path:

@@ -1,9 +1,9 @@
 """Models of sentence-transformers: what a user would train or take instead, or lets a student learn from.
 
 Those to train, a bi-encoder and a cross-encoder, start from the pretrained encoder of `ap-transformer` and learn from
-the same pairs as the library's documentation does it: the bi-encoder with in-batch negatives, the cross-encoder with
-the wrong answers that the untrained bi-encoder ranks first. Ready ones are `bi-encoder:NAME` and `cross-encoder:NAME`,
-by a name on the hub or a folder. Only weights in safetensors are read, and code that a model brings is never run.
+the same questions by the losses that the library advises, with wrong answers that are hard (`peer_lessons.py`). The dev
+questions choose the epoch, also that before any training. Ready ones are `bi-encoder:NAME` and `cross-encoder:NAME`, by
+a name on the hub or a folder. Only weights in safetensors are read, and code that a model brings is never run.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,16 +32,19 @@ from ap_ranker.models.transformer_encoder import multiplies_bfloat16
 from ap_ranker.safe_open import read_json_file
 from ap_ranker.text.reading import question_key
 from ap_ranker.text.tokenizer_file import read_tokenizer
+from ap_ranker.training.best_epoch import BestEpoch
 from ap_ranker.training.distributed import OnOneDevice
+from ap_ranker.training.peer_lessons import Lesson, lessons_of, with_hard_candidates
 
 Settings = Mapping[str, Any]
-"""Epochs, learning rate and batch size; with `max_tokens` texts are cut there, else where the encoder cuts them."""
+"""Epochs at most, learning rate, batch size, and the number of wrong answers beside each right one; with `max_tokens`
+texts are cut there, else where the encoder cuts them."""
 
-RECIPE: Settings = {"epochs": 4, "learning_rate": 5e-5, "batch_size": 64}
-"""With these the bi-encoder was best on the example FAQ's dev questions; the cross-encoder has them, too."""
+RECIPE: Settings = {"epochs": 4, "learning_rate": 5e-5, "batch_size": 32, "wrong_answers": 4}
+"""Where `examples/fair_peers` begins to tune."""
 
-HARD_NEGATIVES = 4
-"""Wrong answers beside each right one that the cross-encoder learns from."""
+Arguments = Callable[..., Any]
+"""Makes the settings of a training from their class and what a kind of peer adds."""
 
 MAX_TOKENS = 256
 """Of a question and an answer together, of a cross-encoder that is trained here; the default encoder's own limit of 128
@@ -58,6 +61,8 @@ class BiEncoder:
     temperature = 0.05
     """What the library's loss divides cosines by."""
 
+    reads_pairs = False
+
     def __init__(self, folder: Path, device: torch.device) -> None:
         from sentence_transformers import SentenceTransformer
 
@@ -65,19 +70,31 @@ class BiEncoder:
         self.model = SentenceTransformer(str(folder), device=str(device), **_options(folder))
         self._answers: Latest[np.ndarray] = Latest()
 
-    def fine_tune(self, data: Dataset, *where: Any) -> None:
+    def fine_tune(self, lessons: Sequence[Lesson], dev: EvaluationSet, arguments: Arguments) -> BestEpoch:
+        """Learn, and return the best epoch by MRR on the dev questions, with the known wordings or without."""
         from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
         from sentence_transformers.base.sampler import BatchSamplers
         from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
-        pairs: list[tuple[str, str]] = []
-        for question in data.answerable:
-            for row in question.positives:
-                pairs.append((question.text, data.answers[row].text))
-        table = _table(("question", "answer"), pairs)
-        loss = MultipleNegativesRankingLoss(self.model)
-        settings = _arguments(SentenceTransformerTrainingArguments, *where, batch_sampler=BatchSamplers.NO_DUPLICATES)
-        SentenceTransformerTrainer(self.model, settings, train_dataset=table, loss=loss).train()
+        table = table_of_lessons(lessons)
+        prompts = {name: self.model.prompts.get("document") or "" for name in table.column_names}
+        prompts["question"] = self.model.prompts.get("query") or ""
+        trainer = SentenceTransformerTrainer(
+            self.model,
+            arguments(
+                SentenceTransformerTrainingArguments,
+                most_rows=most_without_copies(lessons),
+                batch_sampler=BatchSamplers.NO_DUPLICATES,
+                prompts=prompts,
+            ),
+            train_dataset=table,
+            loss=MultipleNegativesRankingLoss(self.model),
+        )
+        return learn(trainer, partial(self._dev_mrr, dev))
+
+    def _dev_mrr(self, dev: EvaluationSet) -> float:
+        self._answers.forget()
+        return best_mrr(self, dev)
 
     def score(self, asked: EvaluationSet, *, wordings: bool = False) -> CandidateScores:
         """The candidates' scores; with `wordings` by an entry's best text, its answer or one of these, but not the
@@ -133,13 +150,12 @@ class CrossEncoder:
     """Reads question and answer together, so nothing can be kept (Nogueira & Cho 2019)."""
 
     temperature = 1.0
+    reads_pairs = True
 
     def __init__(self, folder: Path, device: torch.device, *, ready: bool = False) -> None:
         from sentence_transformers.cross_encoder import CrossEncoder as Library
 
         self.source = f"cross-encoder:{folder}"
-        self.untrained = folder
-        self.device = device
         own: dict[str, Any] = {}
         if not ready:
             own = {"num_labels": 1, "max_length": MAX_TOKENS}
@@ -150,30 +166,28 @@ class CrossEncoder:
         if n_scores != 1:
             raise InputError(f"{folder}: expected a cross-encoder with one score for each pair, found {n_scores}.")
 
-    def fine_tune(self, data: Dataset, *where: Any) -> None:
+    def fine_tune(self, lessons: Sequence[Lesson], dev: EvaluationSet, arguments: Arguments) -> BestEpoch:
+        """Learn, and return the best epoch by MRR on the dev questions."""
         from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
         from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
 
-        table = _table(("question", "answer", "label"), self._labelled(data))
-        loss = BinaryCrossEntropyLoss(self.model)
-        settings = _arguments(CrossEncoderTrainingArguments, *where)
-        CrossEncoderTrainer(self.model, settings, train_dataset=table, loss=loss).train()
+        rows: list[tuple[str, str, float]] = []
+        for lesson in lessons:
+            rows.append((lesson.question, lesson.right, 1.0))
+            for wrong in lesson.wrong:
+                rows.append((lesson.question, wrong, 0.0))
+        # So right answers weigh as much as wrong ones, as in the library's own recipe for rerankers.
+        balance = torch.tensor(float(max(1, len(lessons[0].wrong))))
+        trainer = CrossEncoderTrainer(
+            self.model,
+            arguments(CrossEncoderTrainingArguments),
+            train_dataset=table_of(("question", "answer", "label"), rows),
+            loss=BinaryCrossEntropyLoss(self.model, pos_weight=balance),
+        )
+        return learn(trainer, partial(self._dev_mrr, dev))
 
-    def _labelled(self, data: Dataset) -> list[tuple[str, str, float]]:
-        """Each right answer, and the wrong ones that the untrained bi-encoder ranks highest for the question."""
-        untrained = BiEncoder(self.untrained, self.device)
-        texts = data.answer_texts
-        answers = untrained.answers(texts)
-        questions = untrained.questions([question.text for question in data.answerable])
-        pairs: list[tuple[str, str, float]] = []
-        for question, vector in zip(data.answerable, questions, strict=True):
-            ranking = np.argsort(-(answers @ vector)).tolist()
-            wrong = [row for row in ranking if row not in question.positives]
-            for row in question.positives:
-                pairs.append((question.text, texts[row], 1.0))
-            for row in wrong[:HARD_NEGATIVES]:
-                pairs.append((question.text, texts[row], 0.0))
-        return pairs
+    def _dev_mrr(self, dev: EvaluationSet) -> float:
+        return dev.measures(self.score(dev).by_question)["MRR"]
 
     def score(self, asked: EvaluationSet) -> CandidateScores:
         texts = asked.dataset.answer_texts
@@ -265,40 +279,106 @@ def _options(folder: Path) -> dict[str, Any]:
 
 
 def train_or_load_peer(
-    name: str, encoder: Path, data: Dataset, folder: Path, seed: int, device: torch.device, recipe: Settings = RECIPE
-) -> tuple[Peer, float]:
-    """The peer that an earlier run wrote to `folder`, or a new one from an encoder; the seconds of its training."""
-    digests = {"encoder_digest": encoder_hash(encoder), "data_digest": data.digest}
+    name: str,
+    encoder: Path,
+    data: Dataset,
+    dev: EvaluationSet,
+    folder: Path,
+    *,
+    seed: int,
+    device: torch.device,
+    recipe: Settings = RECIPE,
+    kinds: Mapping[str, Any] = PEERS,
+) -> tuple[Any, float]:
+    """The peer that an earlier run wrote to `folder`, or a new one from an encoder; the seconds of its training.
+
+    The `dev` questions choose the epoch. InputError if the folder holds a run with another recipe, of other data or of
+    another encoder.
+    """
+    digests = {"encoder_digest": encoder_hash(encoder), "data_digest": data.digest, "dev_digest": dev.dataset.digest}
     settings = {"encoder": encoder.name, "data": data.name, "pairs": data.pairs, **recipe, "seed": seed, **digests}
+    kind = kinds[name]
     if not (folder / SETTINGS).is_file():
         set_seed(seed)
         started = time.perf_counter()
-        peer = PEERS[name](encoder, device)
+        untrained = BiEncoder(encoder, device)
+        lessons = lessons_of(data, untrained, recipe["wrong_answers"], dev.language)
+        if kind.reads_pairs:
+            dev = with_hard_candidates(dev, untrained)
+        peer = kind(encoder, device)
         max_tokens = recipe.get("max_tokens")
         if max_tokens:
             peer.model.max_seq_length = max_tokens
         with atomic_directory(folder) as draft:
-            peer.fine_tune(data, draft, seed, device, recipe)
-            record = settings | {"seconds": time.perf_counter() - started}
+            arguments = partial(_arguments, folder=draft, seed=seed, device=device, recipe=recipe)
+            best = peer.fine_tune(lessons, dev, arguments)
             peer.model.save_pretrained(str(draft))
+            seconds = time.perf_counter() - started
+            record = settings | {"best_epoch": best.number, "dev_mrr": best.measured, "seconds": seconds}
             (draft / SETTINGS).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     record = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
     seconds = float(record.pop("seconds"))
-    if digests | record != settings:  # an earlier version wrote no digests
+    for result in ("best_epoch", "dev_mrr"):  # which earlier recipes lack: they are refused
+        record.pop(result, None)
+    if record != settings:
         raise InputError(f"{folder}: expected a {name} trained with {settings}, found {record}. Name another folder.")
     # Loaded anew also after training, which leaves the library's model in reduced precision.
-    return PEERS[name](folder, device), seconds
+    return kind(folder, device), seconds
+
+
+def learn(trainer: Any, measure: Callable[[], float]) -> BestEpoch:
+    """Train, and leave the model with the weights of the epoch that measures best."""
+    best = BestEpoch(trainer.model, measure)
+    trainer.add_callback(best)
+    trainer.train()
+    best.restore()
+    return best
+
+
+def best_mrr(peer: Any, asked: EvaluationSet) -> float:
+    """The higher MRR, with the known wordings, if there are any, or without: as epochs of our own models compare."""
+    mrr = asked.measures(peer.score(asked).by_question)["MRR"]
+    if asked.dataset.wordings:
+        indexed = peer.score(asked, wordings=True)
+        mrr = max(mrr, asked.measures(indexed.by_question)["MRR"])
+    return mrr
+
+
+def most_without_copies(lessons: Sequence[Lesson]) -> int:
+    """Number of lessons of a batch in which no answer is twice: of a small FAQ, fewer than a recipe may ask for.
+
+    The library fills each batch from what is left. Were batches so large that most could not be filled, an epoch, whose
+    steps it counts beforehand, would end before all lessons had their turn.
+    """
+    answers: set[str] = set()
+    for lesson in lessons:
+        answers.update((lesson.right, *lesson.wrong))
+    n_wrong = len(lessons[0].wrong)
+    if not n_wrong:
+        return len(answers)
+    return max(1, len(answers) // (2 * (1 + n_wrong)))
 
 
 def _arguments(
-    kind: type[TrainingArguments], folder: Path, seed: int, device: torch.device, recipe: Settings, **others: Any
+    kind: type[TrainingArguments],
+    *,
+    folder: Path,
+    seed: int,
+    device: torch.device,
+    recipe: Settings,
+    most_rows: int | None = None,
+    **others: Any,
 ) -> Any:
+    """The settings of a training; batches have at most `most_rows`."""
     is_gpu = device.type == "cuda"
+    batch_size = recipe["batch_size"]
+    if most_rows is not None:
+        batch_size = min(batch_size, most_rows)
     return type(kind.__name__, (OnOneDevice, kind), {})(
         on=device,
         output_dir=str(folder),
         num_train_epochs=recipe["epochs"],
-        per_device_train_batch_size=recipe["batch_size"],
+        per_device_train_batch_size=batch_size,
         learning_rate=recipe["learning_rate"],
         warmup_steps=0.1,
         bf16=torch.cuda.is_bf16_supported(including_emulation=False) if is_gpu else multiplies_bfloat16(),
@@ -311,7 +391,16 @@ def _arguments(
     )
 
 
-def _table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
+def table_of_lessons(lessons: Sequence[Lesson]) -> Any:
+    """A row for each lesson: its question, its right answer, and a column for each wrong one."""
+    names = ["question", "right"]
+    for place in range(len(lessons[0].wrong)):
+        names.append(f"wrong_{place}")
+    return table_of(names, [(lesson.question, lesson.right, *lesson.wrong) for lesson in lessons])
+
+
+def table_of(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
+    """A table of the library `datasets`."""
     from datasets import Dataset as Table
 
     columns = map(list, zip(*rows, strict=True))

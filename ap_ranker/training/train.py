@@ -21,7 +21,6 @@ from transformers.trainer_utils import set_seed
 
 from ap_ranker.data.dataset import Dataset, answerable, sample_questions
 from ap_ranker.data.split import DEV, question_lines
-from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.dev_choice import DevChoice, Epoch
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
@@ -58,6 +57,7 @@ from ap_ranker.training.batches import Batches
 from ap_ranker.training.calibrate import calibrate
 from ap_ranker.training.card import About, model_card
 from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.dev_set import dev_set_of, with_all_wordings
 from ap_ranker.training.distributed import wait_for_all
 from ap_ranker.training.find_vectors import PretrainedVectors, find_vectors
 from ap_ranker.training.initialize import initialize_from, initialize_model, settings_of_start, with_effort
@@ -175,11 +175,8 @@ def train(
         ranker = Ranker(model, tokenizer, place, cache=EncodingCache(0))  # evaluates states as they are stored
 
         # 2. Train, and evaluate the best epoch beside BM25.
-        # As in a search, all wordings are known; no question meets its own text.
-        dev_with_wordings = with_wordings(with_wordings(dev, data), dev)
-        dev_set = EvaluationSet(
-            sample_questions(dev_with_wordings, config.dev_questions, config.seed), language=config.language
-        )
+        dev_with_wordings = with_all_wordings(dev, data)
+        dev_set = dev_set_of(dev_with_wordings, config)
         with model.cache_frozen_states(outlives=not data.has_feedback):
             # Also in a resumed run, which may keep the untrained model in the end.
             if start is None or not objective.needs_gradient:  # a trained model's weights are better than fitted ones

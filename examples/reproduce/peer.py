@@ -25,10 +25,11 @@ from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.errors import InputError, check_known
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
-from ap_ranker.evaluation.weight_fit import fit_weight
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
 from ap_ranker.ranking.ranker import resolve_device
-from ap_ranker.ranking.rule import Weights
+from ap_ranker.training.compare import bm25_weight
+from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.dev_set import dev_set_of
 from ap_ranker.training.peers import PEERS, RECIPE, check_peers, train_or_load_peer
 from benchmarks.number_lists import whole_numbers
 
@@ -40,7 +41,7 @@ def command(
     peer: Annotated[str, typer.Argument(help="bi-encoder or cross-encoder.")],
     data: Data,
     encoder: Annotated[str, typer.Option(help="By its hub name or folder, as for `train`.")] = DEFAULT_ENCODER,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the pairs.")] = RECIPE["epochs"],
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the pairs, at most.")] = RECIPE["epochs"],
     max_tokens: Annotated[
         int | None, typer.Option(min=8, help="Where texts are cut; by default where the encoder cuts them.")
     ] = None,
@@ -69,7 +70,7 @@ def reproduce_peer(
 ) -> Row:
     """The row of a peer, which is also written into `results`, beside what it had of other seeds.
 
-    It ranks the candidates that came with the data. The weight of BM25 is fitted to the dev questions.
+    It ranks the candidates that came with the data. The dev questions choose its epoch and the weight of BM25.
 
     Args:
         name: a key of `PROTOCOLS`.
@@ -97,17 +98,18 @@ def reproduce_peer(
     parts = read_parts(name, folder, DEFAULT_MATCH)
     parts.describe()
     dev, test = EvaluationSet(parts.dev), EvaluationSet(parts.test)
+    dev_set = dev_set_of(parts.dev, TrainingConfig())  # as many as choose an epoch of ours
     reports: list[EvaluationReport] = []
     origins: list[dict[str, str]] = []
     seconds: list[float] = []
     for seed in seeds:
         run = runs / name / f"{row_name}-seed{seed}"
-        model, duration = train_or_load_peer(peer, start, parts.training, run, seed, torch_device, recipe)
+        model, duration = train_or_load_peer(
+            peer, start, parts.training, dev_set, run, seed=seed, device=torch_device, recipe=recipe
+        )
         origins.append(remember(run, origin))
         seconds.append(duration)
-        signals, right = dev.informative(model.score(dev))
-        weights = fit_weight(signals, right, Weights(), added="bm25")
-        reports.append(test.report_of(model.score(test), weights))
+        reports.append(test.report_of(model.score(test), bm25_weight(dev, model.score(dev))))
         console.print(f"seed {seed}: test MRR {reports[-1].model['MRR']:.3f} (BM25 {reports[-1].bm25['MRR']:.3f})")
     for option in ("epochs", "max_tokens"):
         if recipe.get(option) != RECIPE.get(option):

@@ -434,7 +434,8 @@ def test_a_peer_of_fewer_epochs_and_shorter_texts(tmp_path: Path) -> None:
             peer.command("wikiqa", "bi-encoder", data, **places)
     (found,) = Row.read(tmp_path / "results.json")
     assert found.command.endswith("--data data --epochs 1 --max-tokens 9")
-    assert json.loads(found.settings) == {"epochs": 1, "learning_rate": 5e-5, "batch_size": 64, "max_tokens": 9}
+    recipe = {"epochs": 1, "learning_rate": 5e-5, "batch_size": 32, "wrong_answers": 4, "max_tokens": 9}
+    assert json.loads(found.settings) == recipe
     written = sentence_transformers.SentenceTransformer(str(tmp_path / "runs/wikiqa/bi-encoder-seed1"))
     assert written.max_seq_length == 9
 

@@ -114,7 +114,8 @@ def test_compare(folder: Path) -> None:
     assert result.code == 0, result.errors
     found = json.loads((folder / "result.json").read_text())
     table = (folder / "table.md").read_text()
-    assert {row["label"] for row in found["results"]} == {"ap-cnn:filters=8", "hyperqa"}
+    labels = {"ap-cnn:filters=8", "hyperqa"}
+    assert {row["label"] for row in found["results"]} == labels | {f"{label}, with BM25" for label in labels}
     for row in found["results"]:
         mrr = row["measures"]["MRR"]
         assert f"| {row['label']} |" in table

@@ -19,7 +19,7 @@ from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training import compare as module
 from ap_ranker.training import train as train_module
-from ap_ranker.training.compare import ALONE, Comparison, Contender, compare, run_folder
+from ap_ranker.training.compare import ALONE, WITH_BM25, Comparison, Contender, compare, run_folder
 from ap_ranker.training.config import TrainingConfig
 
 DATA = Dataset(
@@ -70,13 +70,16 @@ def test_the_table_holds_what_the_checkpoints_measure(finished: tuple[Path, Comp
     assert comparison.bm25 == alone.bm25
     labels = {contender.label for contender in CONTENDERS}
     with_vectors = CONTENDERS[1].label  # the attention of the other one compares no question with a known wording
-    assert {result.label for result in comparison.results} == labels | {with_vectors + ALONE}
+    fused = {label + WITH_BM25 for label in labels}
+    assert {result.label for result in comparison.results} == labels | fused | {with_vectors + ALONE}
     raw = []
     for result in comparison.results:
         evaluation_set = alone if result.label.endswith(ALONE) else with_known
-        name = result.label.removesuffix(ALONE).replace(":", ",")
+        name = result.label.removesuffix(ALONE).removesuffix(WITH_BM25).replace(":", ",")
         rankers = [Ranker.from_pretrained(folder / f"{name}-seed{seed}") for seed in (1, 2)]
         reports = [evaluation_set.report(ranker) for ranker in rankers]
+        if result.label in fused:
+            reports = [replace(report, model_each=report.fusion_each or report.model_each) for report in reports]
         assert result.measures["MRR"] == [report.model["MRR"] for report in reports]
         assert result.mean("MRR") == pytest.approx(np.mean(result.measures["MRR"]))
         each = np.mean([report.model_each["MRR"] for report in reports], axis=0)

