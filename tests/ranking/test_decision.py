@@ -57,6 +57,29 @@ def test_the_three_outcomes(
         assert decision.probability == pytest.approx(1 / (1 + np.exp(-logit)))
 
 
+EVEN = Calibration(score=1.0, margin=0.0, bias=0.0, thresholds={"0.9": 0.5}, floor=-1.0)
+"""A score of 0 has a probability of 1/2, which is the threshold of the target .9, with no rounding anywhere."""
+
+
+def test_what_equals_a_threshold_reaches_it() -> None:
+    """The table of the first page: an answer has p >= t, and nothing is worth showing below the floor."""
+    at, below = Signals(np.array([0.0, -0.5])), Signals(np.array([-0.001, -0.5]))
+    judge = decider(EVEN)
+    assert judge.answer(at, precision=0.9)[0] == [(0, 0.5)]
+    assert judge.answer(below, precision=0.9)[0] == []
+    for signals, outcome in ((at, ANSWER), (below, MAYBE)):
+        for limits in ({"precision": 0.9}, {"score_threshold": 0.5}):
+            assert judge.answer(signals, **limits)[1].outcome is outcome  # type: ignore[arg-type]  # of floats
+        assert judge.with_precision(judge.answer(signals)[1], 0.9).outcome is outcome
+    assert judge.answer(at, score_threshold=0.5)[0] == [(0, 0.5)]
+    assert judge.answer(at, score_threshold=0.0, scale_score=False)[0] == [(0, 0.0)]
+    for score, outcome in ((-1.0, MAYBE), (-1.001, NONE)):
+        assert judge.answer(Signals(np.array([score, -2.0])))[1].outcome is outcome
+    for precision, outcome in ((0.5, ANSWER), (0.501, MAYBE)):  # without known targets, the precision itself
+        bare = decider(replace(EVEN, thresholds={}))
+        assert bare.answer(at, precision=precision)[1].outcome is outcome
+
+
 def test_without_a_calibration_nothing_but_a_known_question_is_asserted() -> None:
     first = Signals(np.array([9.0, -9.0]))
     assert decider(None).answer(first)[1] == Decision(MAYBE, None, Basis.NOTHING)
