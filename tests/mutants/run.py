@@ -1,7 +1,7 @@
 """Change what decides, measures and refuses, one operator or number at a time, and count what the tests notice.
 
     PYTHONPATH=tests python -m mutants.run                                     all files of `TESTS`
-    PYTHONPATH=tests python -m mutants.run ap_ranker/ranking/rule.py --kept    one file again; other results are kept
+    PYTHONPATH=tests python -m mutants.run ap_ranker/ranking/rule.py --kept    only what survived in it, or has changed
 
 mutmut makes the mutants, and runs the tests that reach each of them. It changes no decorated functions and no constants
 of a module, and, by `PROSE`, no sentences: what an error says is tested elsewhere (`refusals.py`). A mutant that no test
@@ -40,7 +40,7 @@ TESTS = {
     "ap_ranker/evaluation/significance.py": ["evaluation/test_significance.py"],
     "ap_ranker/evaluation/calibration_fit.py": ["evaluation/test_calibration_fit.py"],
     "ap_ranker/evaluation/weight_fit.py": ["evaluation/test_fusion.py"],
-    "ap_ranker/data/split.py": ["data/test_split.py"],
+    "ap_ranker/data/split.py": ["data/test_parts.py", "data/test_split.py"],
     "ap_ranker/web/limits.py": ["web/test_guard.py"],
     "ap_ranker/web/owner/sessions.py": ["web/test_sessions.py"],
 }
@@ -104,6 +104,16 @@ def prepare(file: str) -> Path:
     return folder
 
 
+def forget_survivors(file: str) -> None:
+    """Let mutmut test the mutants of a file again that no test has noticed."""
+    meta = WORK / Path(file).stem / "mutants" / f"{file}.meta"
+    if meta.exists():
+        content = json.loads(meta.read_text(encoding="utf-8"))
+        codes = content["exit_code_by_key"]
+        content["exit_code_by_key"] = {key: None if code in SURVIVED else code for key, code in codes.items()}
+        meta.write_text(json.dumps(content), encoding="utf-8")
+
+
 def run_mutmut(file: str, *, workers: int) -> None:
     """Test all mutants of a file; SystemExit if the tests fail without any."""
     folder = prepare(file)
@@ -161,7 +171,7 @@ def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description="Count the mutants that the tests notice.")
     parser.add_argument("files", nargs="*", choices=[*TESTS, []], help="the files to mutate; by default all")
-    parser.add_argument("--kept", action="store_true", help="test only what has changed since the last run")
+    parser.add_argument("--kept", action="store_true", help="test only what survived the last run, or has changed")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes at once")
     arguments = parser.parse_args()
     files = arguments.files or list(TESTS)
@@ -169,7 +179,9 @@ def main() -> None:
     is_enough = True
     print(f"{'file':<45}{'killed':>8}{'survived':>10}{'equivalent':>12}{'share':>8}")
     for file in files:
-        if not arguments.kept:
+        if arguments.kept:
+            forget_survivors(file)
+        else:
             shutil.rmtree(WORK / Path(file).stem, ignore_errors=True)
         run_mutmut(file, workers=arguments.workers)
         results = read_results(file)
