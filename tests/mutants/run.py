@@ -4,9 +4,10 @@
     PYTHONPATH=tests python -m mutants.run ap_ranker/ranking/rule.py --kept    only what survived in it, or has changed
 
 mutmut makes the mutants, and runs the tests that reach each of them. It changes no decorated functions and no constants
-of a module, and, by `PROSE`, no sentences: what an error says is tested elsewhere (`refusals.py`). A mutant that no test
-can notice stands in `equivalent.toml` with a reason, by its function and the lines before and after, so that the entry
-lasts while other lines move. Exits with 1 where fewer than `LEAST` of the others die, or an entry fits no survivor.
+of a module, and, by `PROSE`, no sentences: what an error says is tested elsewhere (`refusals.py`). A mutant that no
+test can notice stands in `equivalent.toml` with a reason, by its function and the lines before and after, so that the
+entry lasts while other lines move. Exits with 1 where fewer than `LEAST` of the others die, or an entry fits no mutant
+that survived.
 """
 
 from __future__ import annotations

@@ -118,6 +118,19 @@ def test_many_wrong_keys_from_anywhere(
     assert wrong_keys.seconds_to_wait("new") <= 0
 
 
+def test_the_oldest_of_the_last_hundred_decides(wrong_keys: WrongKeys, at: list[float]) -> None:
+    wrong_keys.count("first")
+    at[0] += 30
+    for number in range(99):
+        wrong_keys.count(f"network {number}")
+    at[0] += 29.5
+    assert wrong_keys.seconds_to_wait("network 98") == 30.5
+    at[0] += 0.5
+    assert wrong_keys.seconds_to_wait("network 98") == -30, "the first was a minute ago"
+    wrong_keys.count("one more")
+    assert wrong_keys.seconds_to_wait("one more") == 60, "of the last hundred, none is so old"
+
+
 def test_the_network_that_failed_longest_ago_is_forgotten(
     wrong_keys: WrongKeys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +156,7 @@ def test_a_key_is_found_among_others(database: Database, at: list[float]) -> Non
             sessions.find(SHARED, asked(), keys)
         assert refusal.value.status_code == 429
         assert refusal.value.headers == {"Retry-After": told}
+        assert f"{told} seconds" in refusal.value.detail
     assert sessions.find(SHARED, asked(address="198.51.100.1"), keys) is keys[0]
     at[0] += 0.25
     assert sessions.find(SHARED, asked(), keys) is keys[0], "the second is over"
@@ -296,3 +310,20 @@ def test_whose_page_sent_a_request(site: str | None, origin: str | None, is_own:
     with pytest.raises(HTTPException) as refusal:
         require_own_site(request)
     assert refusal.value.status_code == 401
+
+
+def test_every_change_of_owners_and_sessions_is_a_revision(database: Database) -> None:
+    """By which other servers learn of it, and transactions wait for each other."""
+    sessions = Sessions(SHARED, database)
+    (shared,) = sessions.keys()
+    begun: list[Request] = []
+    steps = [
+        ("owners", lambda: add_owner(database, "Anna")),
+        ("owners", lambda: remove_owner(database, "Anna")),
+        ("sessions", lambda: begun.append(begin(sessions, shared)[0])),
+        ("sessions", lambda: sessions.end(begun[0], Response())),
+    ]
+    for part, change in steps:
+        before = database.revision(part)
+        change()
+        assert database.revision(part) == before + 1
