@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -149,16 +149,19 @@ def read_results(file: str) -> Results:
 
 
 def _mutant(file: str, name: str, original: Sequence[str], mutated: Sequence[str]) -> Mutant:
-    function = re.sub(
-        r"^xǁ(\w+)ǁ|^x_", lambda match: f"{match[1]}." if match[1] else "", name.rpartition("__mutmut_")[0]
-    )
-    texts: dict[str, list[str]] = {"-": [], "+": []}
-    original = [line.replace(f"{name.rpartition('__mutmut_')[0]}__mutmut_orig", "") for line in original]
-    mutated = [line.replace(name, "") for line in mutated]
-    for line in difflib.ndiff(original, mutated):
-        if line[0] in texts:
-            texts[line[0]].append(line[2:].strip())
-    return Mutant(file, function, " ".join(texts["-"]), " ".join(texts["+"]))
+    """The change between the lines of two functions as mutmut writes them, such as `xǁRateǁallows__mutmut_3`."""
+    mangled = name.rpartition("__mutmut_")[0]
+    before = [line.replace(f"{mangled}__mutmut_orig", "") for line in original]
+    after = [line.replace(name, "") for line in mutated]
+    removed: list[str] = []
+    added: list[str] = []
+    for line in difflib.ndiff(before, after):
+        if line.startswith("- "):
+            removed.append(line[2:].strip())
+        elif line.startswith("+ "):
+            added.append(line[2:].strip())
+    function = mangled.removeprefix("x_").removeprefix("xǁ").replace("ǁ", ".")
+    return Mutant(file, function, " ".join(removed), " ".join(added))
 
 
 def read_equivalent() -> Iterator[tuple[Mutant, str]]:
@@ -168,38 +171,45 @@ def read_equivalent() -> Iterator[tuple[Mutant, str]]:
             yield Mutant(entry["file"], entry["function"], entry["before"], after), entry["reason"]
 
 
+def is_tested(file: str, equivalent: Mapping[Mutant, str]) -> bool:
+    """Print what became of the mutants of a file; whether enough of them die, and each equivalent one survives."""
+    results = read_results(file)
+    listed = [mutant for mutant in equivalent if mutant.file == file]
+    unfit = [mutant for mutant in listed if mutant not in results.survived]
+    survivors = {mutant: count for mutant, count in results.survived.items() if mutant not in listed}
+    n_killed = results.killed.total()
+    n_survived = sum(survivors.values())
+    n_equivalent = results.survived.total() - n_survived
+    share = n_killed / max(1, n_killed + n_survived)
+    print(f"{file:<45}{n_killed:>8}{n_survived:>10}{n_equivalent:>12}{share:>8.1%}", flush=True)
+    for mutant in survivors:
+        print(f"survived: {mutant}")
+    for mutant in unfit:
+        print(f"Expected a survivor for an entry of {EQUIVALENT.name}, found none: {mutant}")
+    return share >= LEAST and not unfit
+
+
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description="Count the mutants that the tests notice.")
-    parser.add_argument("files", nargs="*", choices=[*TESTS, []], help="the files to mutate; by default all")
+    parser.add_argument("files", nargs="*", help=f"the files to mutate, of {', '.join(TESTS)}; by default all")
     parser.add_argument("--kept", action="store_true", help="test only what survived the last run, or has changed")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes at once")
     arguments = parser.parse_args()
-    files = arguments.files or list(TESTS)
+    unknown = set(arguments.files) - set(TESTS)
+    if unknown:
+        parser.error(f"expected files of {', '.join(TESTS)}; found {', '.join(sorted(unknown))}")
     equivalent = dict(read_equivalent())
-    is_enough = True
+    are_tested: list[bool] = []
     print(f"{'file':<45}{'killed':>8}{'survived':>10}{'equivalent':>12}{'share':>8}")
-    for file in files:
+    for file in arguments.files or TESTS:
         if arguments.kept:
             forget_survivors(file)
         else:
             shutil.rmtree(WORK / Path(file).stem, ignore_errors=True)
         run_mutmut(file, workers=arguments.workers)
-        results = read_results(file)
-        listed = [mutant for mutant in equivalent if mutant.file == file]
-        unfit = [mutant for mutant in listed if mutant not in results.survived]
-        survivors = Counter({mutant: count for mutant, count in results.survived.items() if mutant not in listed})
-        n_killed = results.killed.total()
-        n_survived = survivors.total()
-        share = n_killed / max(1, n_killed + n_survived)
-        is_enough &= share >= LEAST and not unfit
-        n_equivalent = results.survived.total() - n_survived
-        print(f"{file:<45}{n_killed:>8}{n_survived:>10}{n_equivalent:>12}{share:>8.1%}", flush=True)
-        for mutant in survivors:
-            print(f"survived: {mutant}")
-        for mutant in unfit:
-            print(f"Expected a survivor for an entry of {EQUIVALENT.name}, found none: {mutant}")
-    raise SystemExit(not is_enough)
+        are_tested.append(is_tested(file, equivalent))
+    raise SystemExit(not all(are_tested))
 
 
 if __name__ == "__main__":
