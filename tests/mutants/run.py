@@ -39,7 +39,10 @@ TESTS = {
     "ap_ranker/ranking/decision.py": ["ranking/test_decision.py"],
     "ap_ranker/evaluation/metrics.py": ["evaluation/test_metrics.py"],
     "ap_ranker/evaluation/significance.py": ["evaluation/test_significance.py"],
-    "ap_ranker/evaluation/calibration_fit.py": ["evaluation/test_calibration_parts.py", "evaluation/test_calibration_fit.py"],
+    "ap_ranker/evaluation/calibration_fit.py": [
+        "evaluation/test_calibration_parts.py",
+        "evaluation/test_calibration_fit.py",
+    ],
     "ap_ranker/evaluation/weight_fit.py": ["evaluation/test_weight_fit.py"],
     "ap_ranker/data/split.py": ["data/test_parts.py", "data/test_split.py"],
     "ap_ranker/web/limits.py": ["web/test_guard.py"],

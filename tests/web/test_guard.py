@@ -283,19 +283,19 @@ class Busy:
 
 async def test_so_many_are_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is only read counts neither way."""
-    monkeypatch.setattr(limits, "MAX_IN_PROGRESS", 1)
+    monkeypatch.setattr(limits, "MAX_IN_PROGRESS", 2)
     busy = Busy()
     guard = Guard(busy)
-    reading = asyncio.create_task(ask(guard, method="GET"))
-    await busy.has_begun.wait()
-    busy.has_begun.clear()
-    first = asyncio.create_task(ask(guard))
-    await busy.has_begun.wait()
+    begun: list[asyncio.Task[Reply]] = []
+    for method in ("GET", "POST", "GET", "POST"):
+        busy.has_begun.clear()
+        begun.append(asyncio.create_task(ask(guard, method=method)))
+        await busy.has_begun.wait()
     reply = await ask(guard)
     assert (reply.status, reply.headers["retry-after"], reply.failure) == (503, "1", Failure.busy)
     more = asyncio.create_task(ask(guard, method="GET"))
     busy.may_end.set()
-    assert [(await each).status for each in (reading, first, more)] == [200] * 3
+    assert [(await task).status for task in (*begun, more)] == [200] * 5
     assert (await ask(guard)).status == 200
     assert guard.in_progress == 0
 
@@ -305,6 +305,7 @@ async def test_an_answer_begins_in_time(monkeypatch: pytest.MonkeyPatch) -> None
     guard = Guard(Busy())
     reply = await ask(guard)
     assert (reply.status, reply.failure, reply.headers.get("retry-after")) == (503, Failure.slow, None)
+    assert b"0.05 seconds" in reply.body
     assert guard.in_progress == 0
 
     async def slow_to_end(scope: Scope, receive: Receive, send: Send) -> None:
