@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 import pytest
@@ -45,6 +46,14 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": first["body"]})
 
 
+def check_refusal(sent: Sequence[Message]) -> None:
+    """A refusal is one sentence of its own, not the name of its status alone."""
+    (name, sentence), *others = json.loads(sent[1]["body"]).items()
+    assert (name, others) == ("error", [])
+    assert sentence.endswith(".")
+    assert HTTPStatus(sent[0]["status"]).phrase not in (sentence, sentence.removesuffix("."))
+
+
 async def ask(
     guard: Guard,
     method: str = "POST",
@@ -72,15 +81,14 @@ async def ask(
     scope: Scope = {"type": "http", "method": method, "path": path, "headers": named, "query_string": b""}
     scope |= {"client": client and (client, 1), "state": state}
     await guard(scope, receive, send)
+    if sent[0]["status"] != 200:
+        check_refusal(sent)
     replied = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
     return Reply(sent[0]["status"], replied, sent[1]["body"], scope["state"].get("failure"))
 
 
 async def status(guard: Guard, **request: Any) -> int:
-    reply = await ask(guard, **request)
-    if reply.status != 200:
-        assert list(json.loads(reply.body)) == ["error"]
-    return reply.status
+    return (await ask(guard, **request)).status
 
 
 async def test_a_request_arrives_as_it_was_sent() -> None:
@@ -164,6 +172,7 @@ async def test_a_client_that_leaves_and_one_that_is_slow(monkeypatch: pytest.Mon
         await Guard(echo)({"type": "http", "method": "POST", "path": "/", "headers": headers}, receive, send)
         assert sent[0]["status"] == 408
         assert (b"connection", b"close") in sent[0]["headers"]
+        check_refusal(sent)
 
 
 @pytest.mark.parametrize(
