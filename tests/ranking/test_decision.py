@@ -154,6 +154,21 @@ def test_each_kind_of_score_has_its_own_floor_and_basis(
     }
 
 
+def test_each_kind_of_score_has_its_own_threshold() -> None:
+    """Of a target of .9: a probability of 1/2 with BM25's score added, and .9 of the model's alone."""
+    for score, bm25, outcome in ((0.1, True, ANSWER), (-0.1, True, MAYBE), (1.0, False, MAYBE), (1.1, False, ANSWER)):
+        signals = Signals(np.array([score]), bm25=np.zeros(1) if bm25 else None)
+        assert BOTH.answer(signals, precision=0.9)[1].outcome is outcome
+        assert BOTH.with_precision(BOTH.answer(signals)[1], 0.9).outcome is outcome
+
+
+def test_what_is_not_wanted_is_that_of_the_first_entry() -> None:
+    """Wherever the retriever gives it."""
+    for own, outcome in (([0], MAYBE), ([1], ANSWER)):
+        typed = TypedSignals(Kind.NEGATED, ["a", "b"], lambda row, own=own: row in own)
+        assert decider(EVEN).answer(Signals(np.array([2.9, 3.0]), typed=typed))[1].outcome is outcome
+
+
 def test_scores_without_a_calibration_are_from_0_to_1() -> None:
     """Those of the model by its own map; with BM25's added, by the arc tangent: of 1 an eighth of a turn."""
     bare = replace(BOTH, calibrations={})
