@@ -109,7 +109,8 @@ def prepare(file: str) -> Path:
 
 
 def forget_survivors(file: str) -> None:
-    """Let mutmut test the mutants of a file again that no test has noticed."""
+    """Let mutmut test the mutants of a file again that no test has noticed, by all tests that now reach them."""
+    (WORK / Path(file).stem / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)
     meta = WORK / Path(file).stem / "mutants" / f"{file}.meta"
     if meta.exists():
         content = json.loads(meta.read_text(encoding="utf-8"))
