@@ -59,6 +59,21 @@ def test_what_is_not_said_is_15_percent_and_the_seed_1(tmp_path: Path) -> None:
         assert len(parts["dev"].questions) == 6
 
 
+def test_the_seed_also_parts_what_has_no_answer(tmp_path: Path) -> None:
+    file = pairs(tmp_path, TEXTS[:20])
+    marked = "".join(f"{text},,no\n" for text in TEXTS[20:])
+    file.write_text(
+        file.read_text().replace(".\n", ".,\n").replace("question,answer", "question,answer,answerable") + marked
+    )
+    first, second, other = (
+        split_file(file, tmp_path / name, seed=seed) for name, seed in zip("abc", (1, 1, 2), strict=True)
+    )
+    for part in first:
+        assert first[part].question_texts == second[part].question_texts
+    assert first["dev"].question_texts != other["dev"].question_texts
+    assert [sum(not q.positives for q in part.questions) for part in first.values()] == [0, 10, 10]
+
+
 @pytest.mark.parametrize("share", [0.0, -0.1, 0.5, 0.6])
 def test_a_share_that_leaves_a_part_empty(tmp_path: Path, share: float) -> None:
     with refused(f"0 … 0.5 … {share:g}"):
