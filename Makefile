@@ -35,7 +35,7 @@ LOCK := .venv-lock
 LOCKED := $(LOCK)/bin/uv pip compile --quiet --config-file deploy/uv.toml --default-index https://pypi.org/simple \
   --python-version 3.12 --universal --generate-hashes --no-annotate --custom-compile-command "make lock"
 
-.PHONY: install demo benchmark gpu test test-slow test-oldest fuzz crash cluster cluster-quick cluster-all lock docs lint clean
+.PHONY: install demo benchmark gpu test test-slow test-oldest fuzz mutants crash cluster cluster-quick cluster-all lock docs lint clean
 
 install: $(INSTALLED)
 
@@ -86,6 +86,10 @@ cluster-all: $(INSTALLED)  ## all of it: also keys over HTTPS, paused and restar
 
 fuzz: $(INSTALLED)  ## ten minutes of mutated inputs, from a seed that is printed; inputs that fail are kept in fuzz-failures/
 	PYTHONPATH=tests $(BIN)/python -m fuzz.run --seconds 600
+
+mutants: $(INSTALLED)  ## change what decides and measures, one operator at a time: the tests must notice nine of ten changes
+	$(PIP) --editable ".[mutants]"
+	PYTHONPATH=tests $(BIN)/python -m mutants.run
 
 test-oldest: $(OLDEST)/installed  ## the quick half of the tests with the lowest versions that pyproject.toml declares
 	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -m "not slow" $(OLDEST_TESTS)

@@ -242,7 +242,8 @@ class Guard:
         try:
             async with asyncio.timeout(ARRIVAL_SECONDS):
                 async for part in request.stream():
-                    parts.append(part)
+                    if part:  # the last one is empty, and none of the client's
+                        parts.append(part)
                     size += len(part)
                     if size > most or len(parts) > MAX_PARTS:
                         expected = f"Expected a request of at most {most:,} bytes in {MAX_PARTS:,} parts"

@@ -95,6 +95,16 @@ def test_passages_are_as_long_as_a_model_reads(reading: Reading) -> None:
     assert all(len(text) <= DENSE_LENGTH and text.endswith("。") for text in japanese)
 
 
+@pytest.mark.parametrize(("count", "length"), [(100, LENGTH), (101, DENSE_LENGTH)])
+def test_a_text_with_more_than_a_quarter_of_chinese_is_dense(count: int, length: int) -> None:
+    """Of 400 characters, which is one passage of other scripts."""
+    text = ("宇" * count + "ab. " * 100)[:399] + "."
+    passages = split(Converted(text, by=""), "a-name")
+    lengths = [len(passage.answer) for passage in passages]
+    assert max(lengths) <= length
+    assert (len(passages) == 1) == (length == LENGTH)
+
+
 @given(
     text=st.text(st.sampled_from("ab. \n?宇。é"), max_size=3 * LENGTH) | st.text(max_size=200),
     by=st.sampled_from(["", "pages", "headings"]),

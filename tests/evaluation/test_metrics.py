@@ -72,3 +72,9 @@ def test_thousands_of_equals_and_no_candidates() -> None:
     assert measure(np.zeros(30_000), right, 10_000)["P@1"] == pytest.approx(1 / 3)
     assert Levels.of(np.zeros(30_000), right).success(2) == pytest.approx(1 - (2 / 3) ** 2, abs=1e-4)
     assert measure([], [], 3) == {"P@1": 0, "MRR": 0, "MAP": 0, "nDCG@10": 0}
+
+
+def test_every_grade_above_0_is_right() -> None:
+    """As trec_eval counts by default: the labels of a judged list are numbers, of which none counts twice."""
+    graded = measure([3.0, 2.0, 2.0, 1.0], [0, 2, 1, 3], 3)
+    assert graded == measure([3.0, 2.0, 2.0, 1.0], [False, True, True, True], 3)

@@ -34,6 +34,18 @@ def test_p_values_of_equal_and_of_very_different_systems() -> None:
 
 def test_one_question_proves_nothing() -> None:
     assert randomisation_test(np.array([1.0]), np.array([0.1])) == 1.0
+    assert randomisation_test(np.array([1.0, 0.5]), np.array([0.1, 0.2])) == 0.5  # two of the four swaps of two
+
+
+def test_a_report_that_is_made_again_says_the_same() -> None:
+    """Of many questions, swaps are drawn: by the seed 1, of which another one is nearly the same."""
+    rng = np.random.default_rng(7)
+    first, second = rng.random(60), rng.random(60)
+    p_value = randomisation_test(first, second)
+    assert randomisation_test(first, second) == randomisation_test(first, second, seed=1) == p_value
+    others = [randomisation_test(first, second, seed=seed) for seed in (2, 3, 4)]
+    assert set(others) != {p_value}
+    assert others == pytest.approx([p_value] * 3, abs=0.03)
 
 
 def test_holms_own_steps() -> None:
@@ -69,6 +81,8 @@ def test_both_tests_are_exact_and_corrected() -> None:
     assert gain.model.mrr == pytest.approx(uneven.mean() - BM25.mean())
     alone = Gain.over_bm25(uneven, BM25, None)
     assert (alone.fusion, alone.model.p_value) == (None, pytest.approx(large))
+    assert (alone.n_questions, alone.only_new) == (8, False)
+    assert Gain.over_bm25(uneven, BM25, None, only_new=True).only_new
 
 
 CASES = {"better": (0.3, 0.0004), "worse": (-0.3, 0.0004), "undecided": (-0.01, 0.3), "equal": (0.0, 1.0)}

@@ -14,11 +14,14 @@ import torch
 from conftest import TEXTS, write_checkpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refused
 
-from ap_ranker.ranking.decision import Decider, Decision
+from ap_ranker.ranking.decision import Decider, Decision, check_limits
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import EXCESS, FUSED, MODEL, Basis, Calibration, Signals, Weights
+from ap_ranker.ranking.typed_rule import TypedSignals
+from ap_ranker.text.typed import Kind
 
 ANSWER, MAYBE, NONE = Outcome
 
@@ -57,6 +60,29 @@ def test_the_three_outcomes(
         assert decision.probability == pytest.approx(1 / (1 + np.exp(-logit)))
 
 
+EVEN = Calibration(score=1.0, margin=0.0, bias=0.0, thresholds={"0.9": 0.5}, floor=-1.0)
+"""A score of 0 has a probability of 1/2, which is the threshold of the target .9, with no rounding anywhere."""
+
+
+def test_what_equals_a_threshold_reaches_it() -> None:
+    """The table of the first page: an answer has p >= t, and nothing is worth showing below the floor."""
+    at, below = Signals(np.array([0.0, -0.5])), Signals(np.array([-0.001, -0.5]))
+    judge = decider(EVEN)
+    assert judge.answer(at, precision=0.9)[0] == [(0, 0.5)]
+    assert judge.answer(below, precision=0.9)[0] == []
+    for signals, outcome in ((at, ANSWER), (below, MAYBE)):
+        for limits in ({"precision": 0.9}, {"score_threshold": 0.5}):
+            assert judge.answer(signals, **limits)[1].outcome is outcome  # type: ignore[arg-type]  # of floats
+        assert judge.with_precision(judge.answer(signals)[1], 0.9).outcome is outcome
+    assert judge.answer(at, score_threshold=0.5)[0] == [(0, 0.5)]
+    assert judge.answer(at, score_threshold=0.0, scale_score=False)[0] == [(0, 0.0)]
+    for score, outcome in ((-1.0, MAYBE), (-1.001, NONE)):
+        assert judge.answer(Signals(np.array([score, -2.0])))[1].outcome is outcome
+    for precision, outcome in ((0.5, ANSWER), (0.501, MAYBE)):  # without known targets, the precision itself
+        bare = decider(replace(EVEN, thresholds={}))
+        assert bare.answer(at, precision=precision)[1].outcome is outcome
+
+
 def test_without_a_calibration_nothing_but_a_known_question_is_asserted() -> None:
     first = Signals(np.array([9.0, -9.0]))
     assert decider(None).answer(first)[1] == Decision(MAYBE, None, Basis.NOTHING)
@@ -87,6 +113,183 @@ def test_what_is_offered(offer: bool) -> None:
     returned, decision = decider().answer(maybe, score_threshold=least, offer=offer)
     assert decision.outcome is MAYBE
     assert [row for row, _ in returned] == ([0, 1, 2] if offer else [])
+
+
+BOTH = Decider(
+    "c",
+    Weights(bm25=1.0),
+    {MODEL: replace(FIT, floor=0.0), FUSED: replace(EVEN, floor=-5.0, basis=Basis.QUESTIONS)},
+    torch.sigmoid,
+)
+
+
+@pytest.mark.parametrize(
+    ("score", "exact", "bm25", "expected"),
+    [
+        (-0.5, False, True, (MAYBE, Basis.QUESTIONS)),
+        (-6.0, False, True, (NONE, Basis.QUESTIONS)),
+        (-6.0, True, True, (ANSWER, Basis.EXACT)),
+        (-0.1, False, False, (NONE, Basis.PRIOR)),
+        (0.1, False, False, (MAYBE, Basis.PRIOR)),
+        (-0.1, True, False, (ANSWER, Basis.EXACT)),
+    ],
+)
+def test_each_kind_of_score_has_its_own_floor_and_basis(
+    score: float, exact: bool, bm25: bool, expected: tuple[Outcome, Basis]
+) -> None:
+    """And its own probabilities, whatever is decided."""
+    signals = Signals(np.array([score]), exact=np.array([exact]), bm25=np.zeros(1) if bm25 else None)
+    logit = score if bm25 else 4 * score - 2
+    probability = 1 / (1 + math.exp(-logit))
+    returned, decision = BOTH.answer(signals)
+    assert (decision.outcome, decision.basis, decision.is_fused) == (*expected, bm25)
+    assert decision.probability == pytest.approx(probability)
+    assert returned == [(0, pytest.approx(probability))]
+    assert decision.as_json() == {
+        "outcome": {ANSWER: "answer", MAYBE: "maybe", NONE: "none"}[expected[0]],
+        "probability": decision.probability,
+        "basis": {Basis.QUESTIONS: "questions", Basis.PRIOR: "prior", Basis.EXACT: "known question"}[expected[1]],
+        "kind": "question",
+        "language": None,
+    }
+
+
+def test_each_kind_of_score_has_its_own_threshold() -> None:
+    """Of a target of .9: a probability of 1/2 with BM25's score added, and .9 of the model's alone."""
+    for score, bm25, outcome in ((0.1, True, ANSWER), (-0.1, True, MAYBE), (1.0, False, MAYBE), (1.1, False, ANSWER)):
+        signals = Signals(np.array([score]), bm25=np.zeros(1) if bm25 else None)
+        assert BOTH.answer(signals, precision=0.9)[1].outcome is outcome
+        assert BOTH.with_precision(BOTH.answer(signals)[1], 0.9).outcome is outcome
+
+
+def test_what_is_not_wanted_is_that_of_the_first_entry() -> None:
+    """Wherever the retriever gives it."""
+    for own, outcome in (([0], MAYBE), ([1], ANSWER)):
+        typed = TypedSignals(Kind.NEGATED, ["a", "b"], lambda row, own=own: row in own)
+        assert decider(EVEN).answer(Signals(np.array([2.9, 3.0]), typed=typed))[1].outcome is outcome
+
+
+def test_scores_without_a_calibration_are_from_0_to_1() -> None:
+    """Those of the model by its own map; with BM25's added, by the arc tangent: of 1 an eighth of a turn."""
+    bare = replace(BOTH, calibrations={})
+    scores = np.array([1.0, 0.0, -1.0])
+    assert bare.answer(Signals(scores, bm25=np.zeros(3)))[0] == [(0, 0.75), (1, 0.5), (2, 0.25)]
+    expected = [(row, pytest.approx(1 / (1 + math.exp(-score)))) for row, score in enumerate(scores)]
+    assert bare.answer(Signals(scores))[0] == expected
+    assert bare.answer(Signals(scores), scale_score=False)[0] == [(0, 1.0), (1, 0.0), (2, -1.0)]
+
+
+@pytest.mark.parametrize(
+    ("least", "scale_score", "expected"),
+    [
+        (0.4, False, [(1, 0.6), (0, 0.5)]),
+        (0.55, False, [(1, 0.6)]),
+        (0.9, False, [(1, 0.9)]),
+        (1.5, False, [(1, 1.5)]),
+        (0.9, True, [(1, 0.9)]),
+        (1.5, True, [(1, 1.0)]),  # no probability is higher
+    ],
+)
+def test_no_threshold_leaves_out_a_known_question(
+    least: float, scale_score: bool, expected: list[tuple[int, float]]
+) -> None:
+    """Its score is raised to the threshold."""
+    signals = Signals(np.array([0.5, 0.6, -3.0]), exact=np.array([False, True, False]))
+    returned, decision = decider(EVEN).answer(signals, score_threshold=least, scale_score=scale_score)
+    assert returned == expected
+    assert decision.outcome is ANSWER
+
+
+@pytest.mark.parametrize(
+    ("language", "score", "expected"),
+    [
+        ("de", 0.0, (MAYBE, Kind.LANGUAGE, "de")),
+        ("de", -1.5, (NONE, Kind.LANGUAGE, "de")),
+        ("de", 3.0, (ANSWER, Kind.QUESTION, None)),
+        (None, 0.0, (MAYBE, Kind.QUESTION, None)),
+    ],
+)
+def test_a_question_in_another_language(
+    language: str | None, score: float, expected: tuple[Outcome, Kind, str | None]
+) -> None:
+    """Is said beside what is not asserted, and decided anew with another precision."""
+    judge = decider(replace(EVEN, thresholds={"0.8": 0.9, "0.1": 0.1}))
+    decision = judge.answer(Signals(np.array([score]), language=lambda: language))[1]
+    assert (decision.outcome, decision.kind, decision.language) == expected
+    outcome = NONE if expected[0] is NONE else ANSWER
+    assert judge.with_precision(decision, 0.1) == replace(decision, outcome=outcome)
+    known = Signals(np.array([score]), exact=np.array([True]), language=lambda: language)
+    assert judge.answer(known)[1].kind is Kind.QUESTION
+
+
+@pytest.mark.parametrize(
+    ("kind", "score", "own", "expected"),
+    [
+        (Kind.GREETING, 3.0, [], (NONE, Kind.GREETING)),
+        (Kind.GREETING, 3.0, [1], (ANSWER, Kind.GREETING)),
+        (Kind.GREETING, -1.5, [0], (MAYBE, Kind.GREETING)),
+        (Kind.WORD, 3.0, [0, 1], (MAYBE, Kind.WORD)),
+        (Kind.WORD, 3.0, [1], (ANSWER, Kind.QUESTION)),
+        (Kind.NEGATED, 3.0, [1], (MAYBE, Kind.NEGATED)),
+        (Kind.NEGATED, 3.0, [0], (ANSWER, Kind.NEGATED)),
+    ],
+)
+def test_what_is_no_question(kind: Kind, score: float, own: list[int], expected: tuple[Outcome, Kind]) -> None:
+    """By the table of `typed_rule.py`; a precision changes nothing, and the language is not asked for."""
+    typed = TypedSignals(kind, ["a", "b"], lambda row: row in own)
+    signals = Signals(np.array([score, score - 0.1]), typed=typed, language=lambda: "de")
+    decision = decider(EVEN).answer(signals)[1]
+    assert (decision.outcome, decision.kind, decision.language) == (*expected, None)
+    if expected[1] is not Kind.QUESTION:
+        assert decider(EVEN).with_precision(decision, 0.999) == decision
+    nothing = Signals(np.array([]), typed=TypedSignals(kind, [], lambda row: True))
+    assert decider(EVEN).answer(nothing)[1].outcome is NONE
+    known = replace(signals, exact=np.array([True, False]))
+    assert decider(EVEN).answer(known)[1] == Decision(ANSWER, pytest.approx(1 / (1 + math.exp(-score))), Basis.EXACT)
+
+
+@pytest.mark.parametrize(
+    ("limits", "error"),
+    [
+        ({}, None),
+        ({"score_threshold": -3}, None),
+        ({"score_threshold": np.float32(0.5)}, None),
+        ({"precision": 0.001}, None),
+        ({"precision": 0.999}, None),
+        ({"score_threshold": "0.5"}, "0.5"),
+        ({"score_threshold": True}, "True"),
+        ({"score_threshold": math.nan}, "nan"),
+        ({"precision": 0}, "0"),
+        ({"precision": 0.0}, "0"),
+        ({"precision": 1}, "1"),
+        ({"precision": 1.0}, "1"),
+        ({"precision": -0.5}, "-0.5"),
+        ({"precision": 2.5}, "2.5"),
+        ({"precision": math.nan}, "nan"),
+        ({"precision": "0.9"}, "'0.9'"),
+        ({"precision": False}, "False"),
+        ({"precision": [0.5]}, "[0.5]"),
+    ],
+)
+def test_limits_that_are_none(limits: dict[str, Any], error: str | None) -> None:
+    """Refused by what would compute with them, too."""
+    first = Signals(np.array([0.5]))
+    if error is None:
+        check_limits(limits.get("score_threshold"), limits.get("precision"))
+        assert decider().answer(first, **limits)[0] is not None
+        return
+    (name,) = limits
+    with refused(f"{name} … {error}"):
+        check_limits(limits.get("score_threshold"), limits.get("precision"))
+    with refused(f"{name} … {error}"):
+        decider().answer(first, **limits)
+
+
+def test_one_limit_at_a_time() -> None:
+    with refused("0.5 … 0.9", by=ValueError):
+        check_limits(0.5, 0.9)
+    with refused("0.25 … 0.75", by=ValueError):
+        check_limits(0.25, 0.75)
 
 
 def test_another_precision_decides_on_the_same_ranking() -> None:

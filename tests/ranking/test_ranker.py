@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,7 @@ import torch
 from conftest import TEXTS
 from refusals import refused
 
-from ap_ranker.ranking.ranker import Ranker, resolve_device
+from ap_ranker.ranking.ranker import LazyRanker, Ranker, resolve_device
 
 
 @pytest.fixture
@@ -66,3 +68,27 @@ def test_devices() -> None:
     assert resolve_device(None) == resolve_device("auto")
     with refused("cpu … cuda:0 … gpu"):
         resolve_device("gpu")
+
+
+def test_threads_that_come_at_once_load_a_ranker_once(ranker: Ranker) -> None:
+    """The second waits until it is loaded and prepared: each has hundreds of megabytes."""
+    is_loading = threading.Event()
+    other_has_come = threading.Event()
+    steps: list[str] = []
+
+    def load() -> Ranker:
+        steps.append("loaded")
+        is_loading.set()
+        assert other_has_come.wait(60)
+        return ranker
+
+    lazy = LazyRanker(load)
+    lazy.on_load = lambda _: steps.append("prepared")
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(lazy)
+        assert is_loading.wait(60)
+        second = threads.submit(lazy)
+        wait([second], timeout=0.2)  # as long as whoever does not wait needs
+        other_has_come.set()
+        assert first.result(60) is second.result(60) is ranker
+    assert steps == ["loaded", "prepared"]

@@ -11,7 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from naive import rule as naive
 
-from ap_ranker.ranking.rule import EXCESS, Calibration, Signals, Weights, margins, rank, same_answer
+from ap_ranker.ranking.rule import (
+    EXCESS,
+    Calibration,
+    Signals,
+    Weights,
+    margins,
+    rank,
+    ranked_scores,
+    same_answer,
+)
+from ap_ranker.ranking.typed_rule import TypedSignals
+from ap_ranker.text.typed import Kind
 
 WORDS = [
     "The parcel arrives on Monday.",
@@ -74,7 +85,13 @@ def test_the_rule_is_the_loop(
         tied = (exact[one], scores[one]) == (exact[other], scores[other])
         assert found.levels[other] - found.levels[one] == (0 if tied else 1)
         assert found.probabilities[one] >= found.probabilities[other]
-    assert rank(signals, Weights(wording, bm25)).probabilities is None
+    assert found.levels.dtype.kind == "i"
+    assert found.excess == (excess if ones else 0)
+    bare = rank(signals, Weights(wording, bm25))
+    assert (bare.probabilities, bare.excess) == (None, 0)
+    for one, other in ((bare.order, found.order), (bare.scores, found.scores), (bare.levels, found.levels)):
+        assert one.tolist() == other.tolist()
+    assert ranked_scores(signals, Weights(wording, bm25)).tolist() == found.scores.tolist()
 
 
 @pytest.mark.parametrize("scores", [[0.2, 0.9], [0.9, 0.2]])
@@ -142,3 +159,63 @@ def test_the_same_question_with_another_answer_is_another_answer() -> None:
 
 def test_short_answers_to_different_questions_differ() -> None:
     assert not same_answer(("Do you ship to Norway?\nYes.", "Yes."), ("Is there a shop in Bergen?\nYes.", "Yes."))
+
+
+@pytest.mark.parametrize(
+    ("bm25", "weight", "is_used"),
+    [(None, 1.0, False), (None, 0.0, False), (2.0, 0.0, False), (2.0, 1.0, True), (0.0, 0.4, True)],
+)
+def test_when_bm25_is_a_part_of_the_score(bm25: float | None, weight: float, is_used: bool) -> None:
+    signals = Signals(np.zeros(1), bm25=None if bm25 is None else np.array([bm25]))
+    assert signals.uses_bm25(Weights(bm25=weight)) is is_used
+
+
+def test_scores_of_half_the_size_are_computed_with_as_exactly() -> None:
+    """The model's are float32; a difference of two of them has few digits left."""
+    scores = np.array([0.1, 0.7, 0.7000001], dtype=np.float32)
+    fit = Calibration(2.0, 3.0, -0.5, {})
+    assert fit.probabilities(scores).tolist() == fit.probabilities(scores.astype(np.float64)).tolist()
+
+
+def by_hand(score: float, lead: float) -> float:
+    return 1 / (1 + np.exp(-(2.0 * score + 3.0 * lead - 0.5)))
+
+
+def test_own_entries_come_first_whatever_the_others_score() -> None:
+    """Of what is no question; word for word still before them, and each keeps the probability of its own score."""
+    scores = [0.3, 0.9, 0.2, 0.5, 0.4]
+    typed = TypedSignals(Kind.GREETING, list("abcde"), lambda row: row in (2, 3))
+    asked: list[int] = []
+
+    def background_of(row: int) -> float:
+        asked.append(row)
+        return 0.5
+
+    signals = Signals(np.array(scores), typed=typed, background_of=background_of)
+    fit = Calibration(2.0, 3.0, -0.5, {})
+    ranking = rank(signals, calibration=fit)
+    assert ranking.order.tolist() == [3, 2, 1, 4, 0]
+    assert (ranking.excess, asked) == (0, []), "without that of the FAQ, none is asked for"
+    assert ranking.probabilities is not None
+    leads = [0.3 - 0.5, 0.9 - 0.5, 0.2 - 0.5, 0.5 - 0.2, 0.4 - 0.5]
+    expected = [by_hand(score, lead) for score, lead in zip(scores, leads, strict=True)]
+    assert ranking.probabilities.tolist() == pytest.approx(expected)
+    lowered = rank(signals, calibration=Calibration(2.0, 3.0, -0.5, {}, background=0.1))
+    excess = EXCESS * (0.5 - 0.1)
+    assert (lowered.excess, asked) == (pytest.approx(excess), [3])
+    assert lowered.probabilities is not None
+    assert lowered.probabilities[3] == pytest.approx(by_hand(0.5 - excess, 0.3 - excess))
+    exact = Signals(np.array(scores), typed=typed, exact=np.arange(5) == 0)
+    assert rank(exact).order.tolist() == [0, 3, 2, 1, 4]
+
+
+def test_an_excess_lowers_the_best_and_no_candidate_has_one() -> None:
+    fit = Calibration(2.0, 3.0, -0.5, {})
+    best = by_hand(0.9 - 0.4, 0.1 - 0.4)
+    assert fit.probabilities(np.array([0.8, 0.9]), excess=0.4).tolist() == pytest.approx(
+        [min(by_hand(0.8, -0.1), best), best]
+    )
+    assert fit.probabilities(np.array([]), excess=0.4).tolist() == []
+    assert fit.excess_of(5.0) == 0
+    known = Calibration(2.0, 3.0, -0.5, {}, background=1.0)
+    assert [known.excess_of(entry) for entry in (0.5, 1.0, 3.0)] == [0, 0, 2 * EXCESS]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -83,3 +85,41 @@ def test_a_changed_file_counts_and_a_broken_one_does_not(tmp_path: Path, caplog:
     assert not absent("line 1", caplog.text)
     path.unlink()
     assert file.now().forms("a") == ["a", "some c"]
+
+
+def test_a_question_has_sixteen_forms_and_a_word_sixteen_synonyms(tmp_path: Path) -> None:
+    """The question, then its first fifteen others, in the order of the file."""
+    others = [f"b{number}" for number in range(40)]
+    (tmp_path / "s.txt").write_text("\n".join(f"a => {word}" for word in others))
+    assert read_synonyms(tmp_path / "s.txt").forms("a") == ["a", *others[:15]]
+    (tmp_path / "s.txt").write_text(" = ".join(["a", *others]))
+    synonyms = read_synonyms(tmp_path / "s.txt")
+    assert synonyms.forms("a") == ["a", *others[:15]]
+    assert synonyms.forms("b0") == ["b0", "a", *others[1:15]]
+    assert synonyms.others[("a",)] == tuple((word,) for word in others[:16])
+
+
+def test_who_comes_while_a_changed_file_is_read_waits_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "s.txt"
+    path.write_text("old")
+    is_reading = threading.Event()
+    other_has_come = threading.Event()
+    times: list[str] = []
+
+    def read(file: Path) -> str:
+        times.append(file.read_text())
+        if times[-1] == "changed":
+            is_reading.set()
+            assert other_has_come.wait(60)
+        return times[-1]
+
+    file = Watched(path, read)
+    path.write_text("changed")
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(file.now)
+        assert is_reading.wait(60)
+        second = threads.submit(file.now)
+        wait([second], timeout=0.2)  # as long as whoever does not wait needs
+        other_has_come.set()
+        assert (first.result(60), second.result(60)) == ("changed", "changed")
+    assert times == ["old", "changed"]
