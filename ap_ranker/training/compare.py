@@ -195,13 +195,8 @@ def compare(
     of_peers = list(product(peers, seeds))
     for done, (name, seed) in enumerate(of_peers):
         on_progress("training peers", done, len(of_peers))
-        if is_ready_peer(name):
-            peer = ready_peer(name, place)
-            training_seconds = 0.0
-        else:
-            folder = run_folder(output, name, seed)
-            start = find_encoder(encoder)
-            peer, training_seconds = train_or_load_peer(name, start, data, dev_set, folder, seed=seed, device=place)
+        folder = run_folder(output, name, seed)
+        peer, training_seconds = _peer(name, encoder, data, dev_set, folder, seed=seed, device=place)
         on_progress("training peers", len(of_peers), len(of_peers))  # what is told of it now is no bar
         n_parameters = sum(weights.numel() for weights in peer.model.parameters())
         for label, report in _reports_of(name, peer, dev_set, evaluation_set).items():
@@ -251,6 +246,15 @@ def compare(
         n_of_kind=n_of_kind,
         bm25_kinds=bm25_kinds,
     )
+
+
+def _peer(
+    name: str, encoder: str, data: Dataset, dev: EvaluationSet, folder: Path, *, seed: int, device: torch.device
+) -> tuple[Peer, float]:
+    """A peer, ready or fine-tuned from an encoder, and the seconds of its training."""
+    if is_ready_peer(name):
+        return ready_peer(name, device), 0.0
+    return train_or_load_peer(name, find_encoder(encoder), data, dev, folder, seed=seed, device=device)
 
 
 def _tell_of_run(on_progress: Progress, run: str, step: str, done: int, total: int) -> None:
