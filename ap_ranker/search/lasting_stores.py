@@ -70,7 +70,7 @@ def fill_store(store: Any, documents: list[Document], index: str | None) -> None
     elif not is_lasting(store):
         store.write_documents(documents, policy=DuplicatePolicy.SKIP)
     else:
-        stored = _listed(store, index) if is_elasticsearch(store) else _marks(store.filter_documents())
+        stored = _listed(store, index) if is_elasticsearch(store) else _marks(_all_documents(store))
         difference = Difference.between(documents, stored)
         if difference:
             raise InputError(
@@ -86,6 +86,18 @@ def is_lasting(store: Any) -> bool:
         return store.path is not None
     location = getattr(store, "location", None) or getattr(store, "_location", None)
     return not isinstance(store, InMemoryDocumentStore) and location != ":memory:"
+
+
+def _all_documents(store: Any) -> list[Document]:
+    """The documents of a store of another package; InputError if it lists fewer than it holds, as some servers do."""
+    n_documents = store.count_documents()
+    documents: list[Document] = store.filter_documents()
+    if len(documents) < n_documents:
+        raise InputError(
+            f"Expected a list of all {n_documents:,} documents in {describe_store(store)}, found that it lists "
+            f"{len(documents):,} at most, too few to compare the file with. Leave the file out to search what is there."
+        )
+    return documents
 
 
 def _marks(documents: Sequence[Document]) -> dict[str, bool]:

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import logging
 import re
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,9 @@ from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch
 logger = logging.getLogger(__name__)
 
 HIDDEN = "***"
+
+STORES = "haystack_integrations.document_stores."
+"""How the names of the modules of document stores begin, those of other packages and ours."""
 
 FEW_LETTERS = 3
 """A question of so many characters at most says nothing of anybody."""
@@ -55,7 +59,8 @@ _PATTERNS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
 def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
     """Load a pipeline, and its file as a dictionary: Haystack ignores `inputs` and `outputs`, which Hayhooks reads."""
     text = read_yaml_text(path)
-    logging.getLogger("elastic_transport").setLevel(logging.ERROR)  # it would log each attempt
+    for client in ("elastic_transport", "opensearch"):
+        logging.getLogger(client).setLevel(logging.ERROR)  # it would log each attempt
     try:
         declared = parse_yaml(text, path.name)
         if not isinstance(declared, dict):
@@ -155,6 +160,11 @@ def report_store_errors(path: Path, store: str, asked: str = "") -> Iterator[Non
             explanation = f"expected all components to run, but {error.component_name!r} failed ({reason})."
         elif explanation is None and isinstance(error, ValueError | FilterError):
             explanation = f"expected valid settings, found: {safe_line(error, asked)}"
+        elif explanation is None and _is_of_other_store(error):
+            explanation = (
+                f"expected the store to do what it was asked to, found {type(error).__name__}: "
+                f"{safe_line(error, asked)}. Is its server running, and are its settings in the pipeline right?"
+            )
         if explanation is None:
             raise
         raise InputError(f"{path}: {store}: {explanation}") from error
@@ -167,6 +177,15 @@ def _explanation(error: BaseException, asked: str) -> str | None:
     if suggestion is None:
         return None
     return f"the Elasticsearch request failed: {safe_line(error, asked)}. {suggestion}".rstrip()
+
+
+def _is_of_other_store(error: BaseException) -> bool:
+    """Whether an error comes out of a document store of another package, whose client has errors of its own."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith(STORES) and not module.startswith(f"{STORES}ap_ranker."):
+            return True
+    return False
 
 
 def _has_password(error: BaseException) -> bool:

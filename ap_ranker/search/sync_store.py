@@ -131,8 +131,8 @@ def index_back(pipeline: str | Path) -> str:
 def _require_elasticsearch(store: Any, pipeline: Path, option: str) -> None:
     if not is_elasticsearch(store):
         raise InputError(
-            f"{pipeline}: expected an index of Elasticsearch for {option}, found {describe_store(store)}. Leave the "
-            "option out."
+            f"{pipeline}: expected an index of Elasticsearch for {option}, found a store of the class "
+            f"{type(store).__name__}. Leave the option out."
         )
 
 

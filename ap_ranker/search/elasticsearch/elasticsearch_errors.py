@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
+from types import ModuleType
 
 _START = (
     "Start the server (docker compose up --detach --wait elasticsearch), or correct hosts in the pipeline. A URL "
     "begins with https:// if the server has a certificate."
+)
+_OTHER_PRODUCT = (
+    "Name a server of Elasticsearch 8 in hosts; what works with OpenSearch, and how: docs/archive/elasticsearch.md."
 )
 _CERTIFICATE = (
     "Set ca_certs in the pipeline to the PEM file of who signed the server's certificate, or ssl_assert_fingerprint to "
@@ -44,15 +48,19 @@ def advice(error: BaseException, has_password: bool = False) -> str | None:
     client = sys.modules.get("elasticsearch")
     if client is None:  # not loaded: the error has another source
         return None
+    if isinstance(error, client.UnsupportedProductError):
+        return _OTHER_PRODUCT
     if isinstance(error, client.ApiError):
         return _advice_of_answer(error.status_code, str(error), has_password)
+    return _advice_of_connection(error, client) if isinstance(error, client.TransportError) else None
+
+
+def _advice_of_connection(error: BaseException, client: ModuleType) -> str:
     if isinstance(error, client.ConnectionTimeout):
         return "Try again; if the server is slow, raise request_timeout in the pipeline."
     if isinstance(error, client.SSLError):
         return _advice_of_encryption(str(error))
-    if isinstance(error, client.ConnectionError):
-        return _START
-    return "" if isinstance(error, client.TransportError) else None
+    return _START if isinstance(error, client.ConnectionError) else ""
 
 
 def block_advice(text: str) -> str:

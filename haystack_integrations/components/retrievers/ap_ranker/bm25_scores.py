@@ -58,7 +58,8 @@ class BM25Scores(Composed):
 
         :param retriever: The keyword retriever, with the settings of the one in the pipeline. `None` converts the
             scores of the documents, which are those of `ElasticsearchBM25Retriever`.
-        :param k1: The k1 in the settings of the index's BM25 similarity.
+        :param k1: The k1 in the settings of the index's BM25 similarity; 0 takes the scores as they are, for a server
+            that does not multiply them, such as OpenSearch since 3.0.
         :raises InputError: `retriever` has no `run`, or `k1` is out of range.
         """
         check_parameters(k1)
