@@ -78,7 +78,7 @@ def kept_alone(folder: Path, doing: str, advice: str = "Wait for it, or name ano
 def check_output(path: Path | None, *endings: str, read: Iterable[Path | None] = ()) -> None:
     """Refuse (InputError) to write a file with none of these endings, if there are any, or over one that is `read`."""
     if path and endings and path.suffix.lower() not in endings:
-        named = path.with_suffix(endings[0])
+        named = path.with_suffix(endings[0]) if path.name else path / f"output{endings[0]}"  # such as of . and of /
         raise InputError(
             f"{path}: expected an output whose name ends in {' or '.join(endings)}, found another ending. "
             f"Name it {named}."

@@ -3,7 +3,7 @@
 python -m benchmarks.component_cost --model checkpoints/faq
 
 Milliseconds of processor time of one thread, the median of many runs of each, which alternate, with encoded documents
-in the cache and all of them returned. The model is `Ranker.score_entries`; all else of a run is the component, or the
+in the cache and all of them returned. The model is `Ranker.score_batch`; all else of a run is the component, or the
 pipeline around it, which copies its inputs.
 """
 
@@ -38,7 +38,7 @@ class Model:
     """Counts the seconds of the model, which are not the component's."""
 
     def __init__(self, ranker: Any) -> None:
-        self.seconds, score = 0.0, ranker.score_entries
+        self.seconds, score = 0.0, ranker.score_batch
 
         def timed(*arguments: Any, **options: Any) -> Any:
             started = thread_time()
@@ -47,7 +47,7 @@ class Model:
             finally:
                 self.seconds += thread_time() - started
 
-        ranker.score_entries = timed
+        ranker.score_batch = timed
 
 
 def runs_of(*parts: Any) -> list[Callable[..., Any]]:

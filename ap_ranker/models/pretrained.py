@@ -72,7 +72,7 @@ def download(kind: str, name: str, patterns: Sequence[str], advice: str, token: 
     try:
         return Path(snapshot_download(name, allow_patterns=list(patterns), token=token))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        expected = "expected a folder or the name of a model on the hub"
+        expected = "expected a folder or a model of the hub"
         raise InputError(f"No {kind} {name!r}: {expected} ({type(error).__name__}). {advice}") from error
 
 

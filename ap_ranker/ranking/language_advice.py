@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from ap_ranker.text.language_detection import LANGUAGES, detect_language
 from ap_ranker.text.languages import is_language
 from ap_ranker.text.question_words import compared_words, size
@@ -17,6 +19,7 @@ def init_command(language: str | None, documents: str = "FAQ.csv") -> str:
     """The command that makes a checkpoint which reads a language, given by its code, without training."""
     name = LANGUAGES[language].lower() if language else ""
     stemmer = f" --language {name}" if is_language(name) else ""
+    documents = shlex.quote(documents)
     return f"ap-ranker init --documents {documents}{stemmer} --encoder {MULTILINGUAL} --output checkpoints/multilingual"
 
 

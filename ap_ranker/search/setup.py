@@ -89,6 +89,7 @@ class SearchSetup:
             folder,
             [answer.text for answer in answers],
             self.language,
+            source=str(self.documents.path),
             stored=have_questions(self.documents.entries),
             wordings=[answer.wordings for answer in answers],
             on_progress=on_progress,

@@ -21,7 +21,7 @@ from ap_ranker.models.transformer_encoder import AT_ONCE
 from ap_ranker.models.weights import difference
 from ap_ranker.progress import Progress, untold
 from ap_ranker.ranking.checkpoint import CheckpointConfig, round_as_stored
-from ap_ranker.ranking.language_advice import MULTILINGUAL
+from ap_ranker.ranking.language_advice import MULTILINGUAL, init_command
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.language_detection import LANGUAGES, detect_language
 from ap_ranker.text.tokenizer import UNKNOWN, AnyTokenizer, TokenBatch, WordTokenizer
@@ -82,8 +82,16 @@ def initialize_model(
                 f"{config.model} has a pretrained encoder with its own vectors: leave out the word vectors, or name a "
                 "model that reads with them, such as ap-cnn."
             )
-        is_private = data.has_feedback
-        return _with_encoder(texts, config, options, device, on_progress, judged=data.judged, is_private=is_private)
+        return _with_encoder(
+            texts,
+            config,
+            options,
+            device,
+            on_progress,
+            judged=data.judged,
+            is_private=data.has_feedback,
+            source=data.name,
+        )
     extra_words = []
     if vectors:
         extra_words = [word.lower() for word in vectors.words[: config.vocabulary_from_vectors]]
@@ -108,12 +116,14 @@ def _with_encoder(
     *,
     judged: bool,
     is_private: bool,
+    source: str,
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
     settings = {name: options[name] for name in ("question_prompt", "answer_prompt", "dimensions")}
     folder, tokenizer, inputs = read_encoder(options["encoder"], config.max_tokens, **settings)
     model = build_model(config.model, inputs, options).to(device)
     if options["encoder"] == DEFAULT_ENCODER:
-        _warn_of_languages(" ".join(texts[:SAMPLE]))  # a single question is too short to tell its language
+        # A single question is too short to tell its language.
+        _warn_of_languages(" ".join(texts[:SAMPLE]), untrained_for=source if config.epochs == 0 else None)
     # A frozen encoder reads all of them anyway, unless it reads a prompt before each, or meets few of many judged ones.
     reads_all = options.get("frozen") and not judged and KEY not in (inputs.encoder or {})
     most = SAMPLE
@@ -139,17 +149,24 @@ def _with_encoder(
     return model, tokenizer, inputs
 
 
-def _warn_of_languages(text: str) -> None:
+def _warn_of_languages(text: str, untrained_for: str | None) -> None:
+    """Say so if parts of a text are in other languages than English, and what to do.
+
+    Only `train` and `init` have an option for the encoder. `untrained_for` are the documents of what is not trained,
+    which may be a search: `init` makes a checkpoint for it.
+    """
     parts = [text[start : start + PART] for start in range(0, len(text), PART)]
     foreign = Counter(filter(None, map(detect_language, parts)))
     del foreign["en"]
     most = [code for code, _ in foreign.most_common(2)]
     if foreign.total() > FOREIGN * len(parts):
+        advice = f"add --encoder {MULTILINGUAL}"
+        if untrained_for is not None:
+            advice = init_command(most[0] if len(most) == 1 else None, untrained_for)
         logger.warning(
-            "Texts are in %s, but the default encoder has read English only. A multilingual one ranks better: add "
-            "--encoder %s",
+            "Texts are in %s, but the default encoder has read English only. A multilingual one ranks better: %s",
             " and ".join(LANGUAGES[code] for code in most),
-            MULTILINGUAL,
+            advice,
         )
 
 

@@ -99,7 +99,7 @@ def untrained_ranker(
     config = TrainingConfig("ap-transformer", options, epochs=0, language=language)
     resolved_device = resolve_device(device)
     rows = np.random.default_rng(config.seed).permutation(len(texts))[:SAMPLE]
-    sample = Dataset("sample", [Answer(str(row), texts[row]) for row in rows], [])
+    sample = Dataset(source or "FAQ.csv", [Answer(str(row), texts[row]) for row in rows], [])
     model, tokenizer, inputs = initialize_model(
         sample, config, config.model_options, None, resolved_device, on_progress
     )

@@ -46,11 +46,12 @@ KEY_VARIABLE = "AP_RANKER_API_KEY"
 OWNER_VARIABLE = "AP_RANKER_OWNER_KEY"
 """The environment variable that holds the key of the owner's page."""
 
-MIN_KEY = 16
-"""Minimum length of a key in characters."""
-
 MIN_GUESSES = 1e18
-"""Minimum number of guesses that find a key."""
+"""Minimum number of guesses that find a key, as zxcvbn counts them: at most ten for each character."""
+
+MIN_KEY = 24
+"""Number of random characters, even of hexadecimal digits, that always take as many: of 20, every 35th key takes fewer,
+as zxcvbn sees dates and sequences in it. A shorter key is refused only if it does."""
 
 MAX_CLIENTS = 10_000
 """Maximum number of clients whose requests are counted; the longest idle one is forgotten first."""
@@ -70,11 +71,15 @@ def check_key(key: str | None, name: str) -> None:
         return
     from zxcvbn import zxcvbn  # its dictionaries are for servers with keys
 
-    fits = len(key) >= MIN_KEY and key.isascii() and key.isprintable() and " " not in key
+    fits = key != "" and key.isascii() and key.isprintable() and " " not in key
     if fits and zxcvbn(key[:72])["guesses"] >= MIN_GUESSES:  # of more characters it estimates nothing
         return
     expected = f"Expected {name} to hold a key of at least {MIN_KEY} random ASCII characters without spaces"
-    problem = "found one that is easily guessed" if fits else f"found {len(key)} characters"
+    problem = "found one that is easily guessed"
+    if len(key) < MIN_KEY:
+        problem = f"found {len(key)} characters"
+    elif not fits:
+        problem = "found a space or another character that no header can hold"
     raise InputError(f"{expected}, {problem}. Make one: openssl rand -hex 32. Without a key, unset the variable.")
 
 

@@ -27,7 +27,7 @@ def work(seconds: float) -> None:
 class Slow:
     """A model that takes 20 ms, in a component that adds 5 ms."""
 
-    def score_entries(self) -> None:
+    def score_batch(self) -> None:
         work(0.02)
 
 
@@ -37,7 +37,7 @@ class SlowRanker:
 
     def run(self, *, query: str, documents: list[Document]) -> dict[str, Any]:
         work(0.005)
-        self.model.score_entries()
+        self.model.score_batch()
         return {"documents": documents}
 
 
@@ -62,9 +62,10 @@ def test_calls_for_each_candidate(checkpoint: Path) -> None:
     for size in (200, 400):
         documents = [Document(content=f"text {n}", meta={"answer": str(n)}) for n in range(size)]
         ranker.run(query="how do I change a", documents=documents)  # encodes them
-        signals, profile = model.score_entries("how do I change b", [str(one.content) for one in documents]), Profile()
+        signals = model.score_entries("how do I change b", [str(document.content) for document in documents])
+        profile = Profile()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(model, "score_entries", lambda *_, found=signals, **__: found)
+            patch.setattr(model, "score_batch", lambda *_, found=signals, **__: [found])
             profile.runcall(ranker.run, query="how do I change b", documents=documents)
         calls[size] = sum(each.callcount for each in profile.getstats())
     assert calls[400] - calls[200] <= 8 * 200 + 10  # some are made once for many candidates

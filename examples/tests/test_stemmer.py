@@ -39,7 +39,7 @@ def test_a_text_that_shares_no_word_is_not_found_though_there_are_few() -> None:
 def test_nothing_to_measure() -> None:
     with refused("right … 1"):
         bm25_recall(data(Question("1", "parcel", ())))
-    with refused("language … arabic … klingon"):
+    with refused("language … klingon"):
         bm25_recall(data(Question("1", "parcel", (0,))), "klingon")
 
 

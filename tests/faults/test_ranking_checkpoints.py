@@ -263,7 +263,7 @@ FIT = {"score": 1, "margin": 1, "bias": 0, "thresholds": {}}
         ("calibration", {"model": FIT | {"thresholds": {str(n): 0.5 for n in range(100_000)}}}, "thresholds … 100"),
         ("calibration", {"model": FIT | {"thresholds": {"9" * 100_000: 0.5}}}, "thresholds … 30"),
         ("max_tokens", 10_001, "max_tokens … 10000 … 10001"),
-        ("extra", 1, "'extra' … model"),
+        ("extra", 1, "config.json … 'extra' … names"),
         ("extra\ud800", 1, ""),
         ("format_version", "9" * 5000, "version 1"),
     ],

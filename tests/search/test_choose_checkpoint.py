@@ -82,20 +82,20 @@ def test_a_search_chooses(place: Path, checkpoint: Path, caplog: pytest.LogCaptu
     """The untrained encoder ranks in the place of what would be worse; once there is a better one, that one."""
     put(CHECKPOINT, checkpoint, WORSE)
     with set_up(Path("faq.csv")) as setup:
-        assert setup.checkpoint == setup.current
+        assert setup.checkpoint == setup.current()
         assert setup.checkpoint is not None
         assert read_checkpoint_config(Path(setup.checkpoint)).training["epochs"] == 0
         assert "not recommended" in caplog.text
         put(CHECKPOINT, checkpoint, BETTER)
-        assert setup.current == str(CHECKPOINT)
+        assert setup.current() == str(CHECKPOINT)
         put(CHECKPOINT, checkpoint, WORSE)
-        assert setup.current == setup.checkpoint
+        assert setup.current() == setup.checkpoint
 
 
 def test_one_that_is_named_is_obeyed(place: Path, checkpoint: Path, caplog: pytest.LogCaptureFixture) -> None:
     put(Path("mine"), checkpoint, WORSE)
     with set_up(Path("faq.csv"), model="mine") as setup:
-        assert setup.current == "mine"
+        assert setup.current() == "mine"
     assert [record.levelname for record in caplog.records if "not recommended" in record.message] == ["WARNING"]
 
 

@@ -87,9 +87,9 @@ def test_the_papers_recipe_and_ours() -> None:
 @pytest.mark.parametrize(
     ("text", "facts"),
     [
-        ("language: englisch", "c.yaml … language … arabic"),
+        ("language: englisch", "c.yaml … language … 'englisch' … 'english'"),
         ("language: 3", "language … 3"),
-        ("epoch: 3", "c.yaml … 'epoch' … model, options"),
+        ("epoch: 3", "c.yaml … 'epoch' … 'epochs'"),
         ("epochs: many", "c.yaml … epochs … 'many'"),
         ("epochs: true", "epochs … True"),
         ("freeze_embeddings: 1", "freeze_embeddings … 1"),

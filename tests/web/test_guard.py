@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import string
 from collections.abc import Sequence
 from http import HTTPStatus
+from random import Random
 from typing import Any, NamedTuple
 
 import pytest
+from refusals import refused
 
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
@@ -18,7 +21,17 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ap_ranker.errors import InputError
 from ap_ranker.web import limits
-from ap_ranker.web.limits import Failure, FailureError, Guard, Rate, bearer_key, check_key, failing_as, is_loopback
+from ap_ranker.web.limits import (
+    MIN_KEY,
+    Failure,
+    FailureError,
+    Guard,
+    Rate,
+    bearer_key,
+    check_key,
+    failing_as,
+    is_loopback,
+)
 
 JSON = {"host": "localhost", "content-type": "application/json"}
 FORM = {"host": "localhost", "content-type": "application/x-www-form-urlencoded"}
@@ -384,3 +397,27 @@ def test_keys_that_are_long_enough_and_hard_to_guess(key: str | None, is_fit: bo
     with pytest.raises(InputError, match="KEY_OF_TEST") as error:
         check_key(key, "KEY_OF_TEST")
     assert str(key) not in str(error.value)
+
+
+@pytest.mark.parametrize("characters", ["0123456789abcdef", string.ascii_lowercase, string.ascii_letters])
+def test_random_keys_of_the_length_that_is_asked_for(characters: str) -> None:
+    draw = Random(1)
+    for _ in range(300):
+        check_key("".join(draw.choices(characters, k=MIN_KEY)), "KEY_OF_TEST")
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "passwordpassword",
+        "aaaaaaaaaaaaaaaa",
+        "1234567890123456",
+        "qwertyuiopasdfgh",
+        "correcthorsebatterystaple",
+        "passwordpasswordpassword",
+        "a" * 24,
+    ],
+)
+def test_keys_that_are_long_and_easily_guessed(key: str) -> None:
+    with refused(f"KEY_OF_TEST … {MIN_KEY} … openssl rand -hex 32"):
+        check_key(key, "KEY_OF_TEST")

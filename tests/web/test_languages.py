@@ -83,10 +83,12 @@ def test_the_owners_page_and_its_report_say_everything() -> None:
     assert set(OWNERS["en"]["actions"]) == {*Action, REJECTION, DISMISSAL}
     code = "".join(each.read_text() for each in OWNER.iterdir() if Path(each.name).suffix in (".js", ".html"))
     code += "".join((files("ap_ranker.web") / name).read_text() for name in ("report.html", "report.py"))
+    hints = (files("ap_ranker.web.owner") / "hints.py").read_text()  # the server names them, the page has their words
     unused = [
         name
         for name in OWNERS["en"]
         if not re.search(rf"\btexts\.{name}\b|texts\[\"{name}\"\]|data-(?:text|label)=\"{name}\"", code)
+        and f'"{name}"' not in hints
     ]
     assert not unused
 

@@ -11,19 +11,18 @@ from ap_ranker.web.owner.texts import TEXTS
 
 
 class Hints:
-    """The hints of a server. `unwritten` counts the changes of the FAQ's file that no index has yet."""
+    """The hints of a server. `unwritten` counts the changes of the FAQ's file that no index has yet.
+
+    `refusal` is why no entry can be changed; empty if they can.
+    """
 
     def __init__(self, search: DeclaredPipeline, *, editable: bool, unwritten: Callable[[], int] | None) -> None:
         self._refusal = ""
         if not editable:
             self._refusal = "notEditable" if search.index_retriever() is None else "needsFile"
+        self.refusal = str(TEXTS["en"][self._refusal]) if self._refusal else ""
         self._unwritten = unwritten
         self._brief = Dispensable("The owner's page does not say what is unwritten.", "The index")
-
-    @property
-    def refusal(self) -> str:
-        """Why no entry can be changed; empty if they can."""
-        return str(TEXTS["en"][self._refusal]) if self._refusal else ""
 
     def now(self) -> list[dict[str, Any]]:
         """The `text` of each hint, by its name, and the `count` in it."""
