@@ -466,7 +466,7 @@ def test_no_such_encoder(name: str) -> None:
 
 def test_an_encoder_without_a_name_is_not_the_folder_one_is_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    with refused("'' … a folder or the name of a model"):
+    with refused("'' … a folder or a model"):
         find_encoder("")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -190,13 +190,14 @@ def test_questions_are_counted_by_outcome(search: DeclaredPipeline) -> None:
 
 def test_one_search_a_question(search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    find = type(search.pipeline.get_component("search")).search
+    component = type(search.pipeline.get_component("search"))
+    find = component.search_each
 
-    def counting(self: Any, query: str, *given: Any, **limits: Any) -> tuple[list[Document], Any]:
-        asked.append(query)
-        return find(self, query, *given, **limits)
+    def counting(self: Any, queries: Sequence[str], *given: Any, **limits: Any) -> list[tuple[list[Document], Any]]:
+        asked.extend(queries)
+        return find(self, queries, *given, **limits)
 
-    monkeypatch.setattr(type(search.pipeline.get_component("search")), "search", counting)
+    monkeypatch.setattr(component, "search_each", counting)
     client = client_of(search, limits={"score_threshold": 2.0})
     for question in (QUESTION, "zebra"):
         client.post("/api/search", json={"question": question})

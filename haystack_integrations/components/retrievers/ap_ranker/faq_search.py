@@ -220,11 +220,27 @@ class _FAQRetriever(BM25SRetriever):
         if ranker.compares_wordings:
             self._encode_wordings(ranker)
 
-    def find_each(self, queries: Sequence[str], filters: dict[str, Any] | None = None) -> list[Found]:
-        """With all that known wordings find, as the ranker will choose; no document is embedded for it."""
+    def find(
+        self,
+        query: str,
+        filters: dict[str, Any] | None = None,
+        top_k: int | None = None,
+        scale_score: bool | None = None,
+    ) -> Found:
+        """As `run`, with all that known wordings find, as the ranker will choose; no document is embedded for it."""
+        return self.find_each([query], filters, top_k, scale_score)[0]
+
+    def find_each(
+        self,
+        queries: Sequence[str],
+        filters: dict[str, Any] | None = None,
+        top_k: int | None = None,
+        scale_score: bool | None = None,
+    ) -> list[Found]:
+        """As `find`, of each query; their vectors are made together."""
         for query in queries:
             check_query(query)
-        filters, top_k = self._limits(filters, None)
+        filters, top_k = self._limits(filters, top_k)
         ranker = self._ranker.loaded()
         similar: list[Leg | None] = []
         if ranker.compares_wordings:
@@ -233,5 +249,14 @@ class _FAQRetriever(BM25SRetriever):
             similar += [self._by_exact_wording(query) for query in queries]
         fetched: list[Found] = []
         for query, wordings in zip(queries, similar, strict=True):
-            fetched.append(self._fetch(query, None, filters, top_k, wordings=wordings, stored_questions=True))
+            of_query = self._fetch(
+                query,
+                None,
+                filters,
+                top_k,
+                wordings=wordings,
+                stored_questions=True,
+                scale_score=bool(scale_score),
+            )
+            fetched.append(of_query)
         return fetched
