@@ -50,10 +50,12 @@ def check_known(what: str, name: object, allowed: Iterable[str]) -> None:
     names = list(allowed)
     if name in names:
         return
-    found = one_line(repr(name), 80)
+    shown_name = one_line(repr(name), 80)
     if not names:
-        raise InputError(f"Expected {what} that is there, found {found}, and there is none yet.")
-    raise InputError(f"Expected {what} to be one of {listed(names, name)}, found {found}.{did_you_mean(name, names)}")
+        raise InputError(f"Expected {what} that is there, found {shown_name}, and there is none yet.")
+    raise InputError(
+        f"Expected {what} to be one of {listed(names, name)}, found {shown_name}.{did_you_mean(name, names)}"
+    )
 
 
 @contextmanager

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -157,17 +158,24 @@ def plot_public_faqs(folder: Path = IMAGES) -> None:
     save(figure, "quality_public_faqs.svg", folder)
 
 
-def plot_few_pairs(folder: Path = IMAGES) -> None:
+@contextmanager
+def two_panels(name: str, folder: Path) -> Iterator[tuple[Axes, Axes]]:
+    """Two plots side by side, to draw into, with one vertical axis and the legend of the left one; saved at the end."""
     with rc_context(SETTINGS):
         figure = Figure(figsize=(9.5, 4.6), layout="constrained")
         left, right = figure.subplots(1, 2, sharey=True)
+        yield left, right
+        handles, names = left.get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    save(figure, name, folder)
+
+
+def plot_few_pairs(folder: Path = IMAGES) -> None:
+    with two_panels("quality_few_pairs.svg", folder) as (left, right):
         draw(left, few_pairs("faq"), "The example FAQ, 168 entries", "training pairs")
         draw(right, few_pairs("covid"), "A messy FAQ, 1,456 entries", "training pairs")
         left.set_ylabel("MRR on test questions")
         left.set_ylim(0, 1)
-        handles, names = left.get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
-    save(figure, "quality_few_pairs.svg", folder)
 
 
 def plot_times(folder: Path = IMAGES) -> None:
@@ -177,17 +185,12 @@ def plot_times(folder: Path = IMAGES) -> None:
             f"{BENCHMARK.relative_to(ROOT)}: expected the numbers of a benchmark, found no file. Write it: "
             f"python -m benchmarks insuranceqa --models ap-transformer,ap-cnn --json {BENCHMARK.relative_to(ROOT)}"
         )
-    with rc_context(SETTINGS):
-        figure = Figure(figsize=(9.5, 4.6), layout="constrained")
-        left, right = figure.subplots(1, 2, sharey=True)
+    with two_panels("time_by_candidates.svg", folder) as (left, right):
         draw(left, times("warm"), "Warm: answers cached", "candidates")
         draw(right, times("cold"), "Cold: nothing cached", "candidates")
         left.set_yscale("log")
         left.yaxis.set_major_formatter("{x:,g}")
         left.set_ylabel("milliseconds per question (p50)")
-        handles, names = left.get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
-    save(figure, "time_by_candidates.svg", folder)
 
 
 if __name__ == "__main__":

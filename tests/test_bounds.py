@@ -251,6 +251,6 @@ def test_long_documents_of_elasticsearch_are_forgotten_sooner() -> None:
     for number in range(kept_documents.MOST_CHARACTERS // 100_000 + 1):
         assert not kept.is_full
         kept.rows.clear()
-        kept.add((str(number), 0), long, None)
+        kept.add((str(number), 0), long, long.content or "", None)
         kept.documents.clear()  # of the test's own memory
     assert kept.is_full

@@ -19,7 +19,6 @@ from ap_ranker.errors import InputError, one_line
 from ap_ranker.models.base import States
 from ap_ranker.models.registry import MODELS
 from ap_ranker.processes import number_on_machine
-from ap_ranker.ranking.asked import Asked, matched_together
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import DEV_QUESTIONS, find_checkpoint, find_trained, read_trained_forms
 from ap_ranker.ranking.decision import Decider, Decision
@@ -27,6 +26,7 @@ from ap_ranker.ranking.explanation import Explanation, Token, tokens_of
 from ap_ranker.ranking.language_advice import init_command
 from ap_ranker.ranking.loaded_checkpoints import load_shared
 from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
+from ap_ranker.ranking.ranking_request import RankingRequest, matched_together
 from ap_ranker.ranking.rule import Numbers, Signals, Weights, rank
 from ap_ranker.ranking.stored_encodings import Encodings
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_number, float32_array
@@ -288,32 +288,32 @@ class Ranker(TextEncoder):
         batch_size: int = BATCH_SIZE,
     ) -> Signals:
         """What the rule of ranking needs to know of one question and N entries, with the arguments of `rank`."""
-        return self.score_batch([Asked(question, answers, wordings, bm25_scores)], batch_size)[0]
+        return self.score_batch([RankingRequest(question, answers, wordings, bm25_scores)], batch_size)[0]
 
     @torch.inference_mode()
-    def score_batch(self, batch: Sequence[Asked], batch_size: int = BATCH_SIZE) -> list[Signals]:
+    def score_batch(self, batch: Sequence[RankingRequest], batch_size: int = BATCH_SIZE) -> list[Signals]:
         """What the rule of ranking needs to know of each question and its entries.
 
         Scores are those of each question alone, up to rounding in the last digit: products may be summed in another
         order. What is wrong with one of the questions is raised as of it alone.
         """
         check_number("batch_size", batch_size, 1)
-        signals = [asked.signals(self.bm25_language, self.faq_language) for asked in batch]
+        signals = [request.signals(self.bm25_language, self.faq_language) for request in batch]
         groups = matched_together(batch, any_candidates=self._is_on_gpu)
         if len(groups) > 1:
-            self.encode_ahead([asked.question for asked in batch if asked.answers])
+            self.encode_ahead([request.question for request in batch if request.answers])
         for group in groups:
-            asked_together = [batch[position] for position in group]
-            for position, numbers in zip(group, self._matched(asked_together, batch_size), strict=True):
+            requests_of_group = [batch[position] for position in group]
+            for position, numbers in zip(group, self._matched(requests_of_group, batch_size), strict=True):
                 signals[position] = self._with_model(signals[position], batch[position], numbers)
         return signals
 
-    def _matched(self, batch: Sequence[Asked], batch_size: int) -> Iterator[_Matched]:
+    def _matched(self, batch: Sequence[RankingRequest], batch_size: int) -> Iterator[_Matched]:
         """The model's numbers for each of some questions, which are matched with the candidates of all."""
-        states = self.question_states([asked.question for asked in batch])
-        compared = any(self._is_compared(asked) for asked in batch)
+        states = self.question_states([request.question for request in batch])
+        compared = any(self._is_compared(request) for request in batch)
         vectors = self.model.text_vectors(states) if compared else None
-        distinct = dict.fromkeys(chain.from_iterable(asked.answers for asked in batch))
+        distinct = dict.fromkeys(chain.from_iterable(request.answers for request in batch))
         place_of = {text: place for place, text in enumerate(distinct)}
         scores, cosines = np.full((2, len(batch), len(place_of)), np.nan)
         for rows, kept in self._kept_states(list(place_of), batch_size, rounded=True):
@@ -328,19 +328,19 @@ class Ranker(TextEncoder):
             if vectors is not None and answer_vectors is not None:
                 cosines[:, rows] = float32_array(vectors @ answer_vectors.T)
         question_vectors = None if vectors is None else float32_array(vectors)
-        for number, asked in enumerate(batch):
+        for number, request in enumerate(batch):
             # Copies are scored once: two rows of a product may differ in the last bit.
-            places = [place_of[text] for text in asked.answers]
+            places = [place_of[text] for text in request.answers]
             vector = None
-            if question_vectors is not None and self._is_compared(asked):
+            if question_vectors is not None and self._is_compared(request):
                 vector = question_vectors[number]
             yield _Matched(scores[number, places], cosines[number, places], vector)
 
-    def _is_compared(self, asked: Asked) -> bool:
+    def _is_compared(self, request: RankingRequest) -> bool:
         """Whether the known wordings of a question's candidates count."""
-        return asked.wordings is not None and self.config is not None and self.config.wording_weight != 0
+        return request.wordings is not None and self.config is not None and self.config.wording_weight != 0
 
-    def _with_model(self, signals: Signals, asked: Asked, matched: _Matched) -> Signals:
+    def _with_model(self, signals: Signals, request: RankingRequest, matched: _Matched) -> Signals:
         """The signals of a question with what the model says; InputError if a score is not finite."""
         n_bad = int((~np.isfinite(matched.scores)).sum())
         if n_bad:
@@ -348,13 +348,13 @@ class Ranker(TextEncoder):
                 f"{self.name}: expected finite scores, found {n_bad} of {len(matched.scores)} that are not: its "
                 "weights or its encodings contain too large numbers. Train it or encode again."
             )
-        wordings = asked.wordings_of_rows
-        is_compared = self._is_compared(asked)
+        wordings = request.wordings_of_rows
+        is_compared = self._is_compared(request)
 
         def background_of(row: int) -> float:
-            return self.background(asked.answers[row], wordings[row] if is_compared else None)
+            return self.background(request.answers[row], wordings[row] if is_compared else None)
 
-        count = len(asked.answers)
+        count = len(request.answers)
         signals = replace(signals, model=matched.scores, matched=[None] * count, background_of=background_of)
         if matched.vector is None:
             return signals

@@ -6,7 +6,7 @@ import csv
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -360,6 +360,20 @@ def test_two_servers_are_one_site(
         assert first.desk("server")["hints"] == []
 
 
+def before_the_first_write(servers: Sequence[Server], met: Sequence[Server], happens: Callable[[Server], None]) -> None:
+    """Let something happen to the first server that is about to write, which it adds to those it has met."""
+
+    def before_of(server: Server) -> Callable[[str, str], None]:
+        def before(method: str, path: str) -> None:
+            if "/_bulk" in path and not met:
+                happens(server)
+
+        return before
+
+    for server in servers:
+        server.proxy.before = before_of(server)
+
+
 @pytest.mark.usefixtures("owned")
 def test_the_writer_is_killed(search: Search, checkpoint: Path, place: str) -> None:
     """It has the lock, and has written nothing: the other server writes in its place."""
@@ -368,17 +382,12 @@ def test_the_writer_is_killed(search: Search, checkpoint: Path, place: str) -> N
     with two_servers(search, place) as servers:
         killed: list[Server] = []
 
-        def kill(server: Server) -> Any:
-            def before(method: str, path: str) -> None:
-                if "/_bulk" in path and not killed:
-                    killed.append(server)
-                    server.process.kill()
-                    raise ConnectionError
+        def kill(server: Server) -> None:
+            killed.append(server)
+            server.process.kill()
+            raise ConnectionError
 
-            return before
-
-        for server in servers:
-            server.proxy.before = kill(server)
+        before_the_first_write(servers, killed, kill)
         servers[0].add()
         wait_until(lambda: bool(killed))
         start = time.monotonic()
@@ -397,17 +406,12 @@ def test_a_writer_that_slept_undoes_nothing(search: Search, checkpoint: Path, pl
     with two_servers(search, place) as servers:
         asleep: list[Server] = []
 
-        def sleep(server: Server) -> Any:
-            def before(method: str, path: str) -> None:
-                if "/_bulk" in path and not asleep:
-                    asleep.append(server)
-                    os.kill(server.process.pid, signal.SIGSTOP)
-                    wait_until(lambda: len(asleep) > 1)
+        def sleep(server: Server) -> None:
+            asleep.append(server)
+            os.kill(server.process.pid, signal.SIGSTOP)
+            wait_until(lambda: len(asleep) > 1)
 
-            return before
-
-        for server in servers:
-            server.proxy.before = sleep(server)
+        before_the_first_write(servers, asleep, sleep)
         servers[0].add()
         wait_until(lambda: bool(asleep))
         [awake] = [server for server in servers if server not in asleep]

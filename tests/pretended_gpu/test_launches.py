@@ -13,9 +13,9 @@ import torch
 from conftest import TEXTS, write_checkpoint
 
 from ap_ranker.models import base
-from ap_ranker.ranking.asked import Asked
 from ap_ranker.ranking.cache import TOGETHER, EncodingCache
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.ranking_request import RankingRequest
 
 WORDS = " ".join(TEXTS).split()
 QUESTIONS = [" ".join(WORDS[place % 17 :][: 1 + place % 7]) + f" {place}" for place in range(TOGETHER)]
@@ -69,9 +69,9 @@ def ranker(tmp_path: Path) -> Ranker:
     return ranker
 
 
-def batch_of(questions: Sequence[str]) -> list[Asked]:
+def batch_of(questions: Sequence[str]) -> list[RankingRequest]:
     """Each with candidates of its own, some of which others have, too."""
-    return [Asked(text, ANSWERS[place % 40 :][:20], [["x"]] * 20) for place, text in enumerate(questions)]
+    return [RankingRequest(text, ANSWERS[place % 40 :][:20], [["x"]] * 20) for place, text in enumerate(questions)]
 
 
 def test_a_batch_starts_as_few_operations_as_a_question(ranker: Ranker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from ap_ranker.errors import InputError
 from ap_ranker.models.base import States
-from ap_ranker.ranking.asked import Asked
 from ap_ranker.ranking.cache import LAST_QUESTIONS, TOGETHER, EncodingCache
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.ranking_request import RankingRequest
 from ap_ranker.ranking.rule import Signals
 
 WORDS = " ".join(TEXTS).split()
@@ -27,10 +27,10 @@ def question(number: int) -> str:
     return " ".join(WORDS[number % 17 :][: 1 + number % 7]) + f" {number}"
 
 
-def asked(number: int, candidates: Sequence[str]) -> Asked:
+def request_of(number: int, candidates: Sequence[str]) -> RankingRequest:
     """Some candidates have known wordings, one of them that of another question."""
     wordings = [[question(place + 1)] if place % 3 == 0 else [] for place in range(len(candidates))]
-    return Asked(question(number), candidates, wordings if number % 4 else None)
+    return RankingRequest(question(number), candidates, wordings if number % 4 else None)
 
 
 def candidates_of(number: int) -> list[str]:
@@ -66,11 +66,11 @@ def assert_same(signals: Signals, alone: Signals) -> None:
 
 @pytest.mark.parametrize("caches", [True, False], ids=["with a cache", "without"])
 def test_each_has_what_it_has_alone(folder: Path, caches: bool) -> None:
-    batch = [asked(number, candidates_of(number)) for number in range(20)]
+    batch = [request_of(number, candidates_of(number)) for number in range(20)]
     alone = []
-    for one in batch:
+    for request in batch:
         ranker = ranker_of(folder, caches=caches)  # another one, which has read nothing
-        alone += ranker.score_batch([one])
+        alone += ranker.score_batch([request])
         del ranker
     ranker = ranker_of(folder, caches=caches)
     for _ in ("cold", "warm"):
@@ -91,8 +91,8 @@ def test_questions_with_the_same_candidates_are_matched_at_once(folder: Path, mo
 
     monkeypatch.setattr(ranker.model, "match", spied)
     monkeypatch.setattr(ranker.model, "reads_stored", lambda dtypes: False)
-    ranker.score_batch([Asked(question(number), ANSWERS[:9]) for number in range(8)])
-    ranker.score_batch([Asked(question(number), ANSWERS[number:9]) for number in range(3)])
+    ranker.score_batch([RankingRequest(question(number), ANSWERS[:9]) for number in range(8)])
+    ranker.score_batch([RankingRequest(question(number), ANSWERS[number:9]) for number in range(3)])
     assert sizes == [8, 1, 1, 1]
 
 
@@ -107,15 +107,15 @@ def test_all_questions_are_encoded_at_once(folder: Path, monkeypatch: pytest.Mon
         return encode(texts)
 
     monkeypatch.setattr(ranker, "encode_questions", spied)
-    ranker.score_batch([Asked(question(number), ANSWERS[:3]) for number in range(100, 105)])
-    ranker.score_batch([Asked(question(number), ANSWERS[number - 200 :]) for number in range(200, 207)])
+    ranker.score_batch([RankingRequest(question(number), ANSWERS[:3]) for number in range(100, 105)])
+    ranker.score_batch([RankingRequest(question(number), ANSWERS[number - 200 :]) for number in range(200, 207)])
     assert sizes == [5, 7]
 
 
 def test_more_questions_than_are_kept(folder: Path) -> None:
     count = LAST_QUESTIONS + TOGETHER + 3
     ranker = ranker_of(folder, caches=True)
-    together = ranker.score_batch([Asked(question(number), ANSWERS[:3]) for number in range(count)])
+    together = ranker.score_batch([RankingRequest(question(number), ANSWERS[:3]) for number in range(count)])
     for number in (0, TOGETHER, count - 1):
         alone = ranker.score(question(number), ANSWERS[:3]).numpy()
         np.testing.assert_allclose(together[number].model, alone, rtol=0, atol=LEAST_DIFFERENCE)
@@ -123,9 +123,9 @@ def test_more_questions_than_are_kept(folder: Path) -> None:
 
 def test_what_is_wrong_with_a_question_is_said_as_of_it_alone(folder: Path) -> None:
     ranker = ranker_of(folder, caches=False)
-    wrong = Asked("x", ANSWERS[:2], bm25_scores=[1.0])
+    wrong = RankingRequest("x", ANSWERS[:2], bm25_scores=[1.0])
     with pytest.raises(ValueError, match="BM25's scores must be 2 finite numbers"):
-        ranker.score_batch([asked(1, ANSWERS), wrong])
+        ranker.score_batch([request_of(1, ANSWERS), wrong])
     with pytest.raises(InputError, match="batch_size"):
         ranker.score_batch([], batch_size=0)
     assert ranker.score_batch([]) == []

@@ -21,7 +21,7 @@ MOST = {
 }
 """Files, and changes of room. A training's depend on what was imported before; a request's, on how often it waits.
 
-A question passes `ranking/asked.py`, as questions are scored together; so does an answer, whose states
+A question passes `ranking/ranking_request.py`, as questions are scored together; so does an answer, whose states
 `ranking/state_bytes.py` makes bytes for the disk and for Elasticsearch. Reading a FAQ passes `progress.py`, as a long
 reading tells how far it is.
 """

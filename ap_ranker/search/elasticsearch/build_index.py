@@ -206,31 +206,44 @@ class _Builder:
         with locked_index(self.cluster.client, f"{self.target.store.index}-lock", self.keys, alive=BRIEF) as lock:
             new, gone = read()
             documents = list(map(marked, new))
-            ids = [document.id for document in documents]
-            ids += gone
             notes_of_indexes = self._complete_indexes()
             if self.index not in notes_of_indexes:
                 raise self.target.store.missing(self.index)
-            others = [index for index in notes_of_indexes if index != self.index]
-            for index in [self.index, *others]:
-                lock.check()
-                stored = self.cluster.list_those_of(index, ids)
-                stale = [document_id for document_id in gone if document_id in stored]
-                missing: list[Document] = []
-                for document in documents:
-                    in_index = stored.get(document.id)
-                    is_made = in_index is not None and in_index.made_by == self.target.made_by
-                    if in_index is None or (index == self.index and not is_made):
-                        missing.append(document)
-                if not missing and not stale:
-                    continue
-                if index == self.index:  # with vectors
-                    actions = list(self._actions(missing)) if missing else []
-                    actions += [_deletion(document_id) for document_id in stale]
-                    self.cluster.write(index, actions, refresh=True)
-                else:
-                    self._change(index, notes_of_indexes[index], missing, stale)
+            lock.check()
+            self._change_own(documents, gone)
+            for index, notes in notes_of_indexes.items():
+                if index != self.index:
+                    lock.check()
+                    self._change_other(index, notes, documents, gone)
             lock.sign()  # whoever has taken over has read the changes later, and this is tried again
+
+    def _change_own(self, documents: Sequence[Document], gone: Collection[str]) -> None:
+        """Write into the index of the target, with vectors, what it lacks of documents, and delete what is gone."""
+        stored = self._stored(self.index, documents, gone)
+        missing: list[Document] = []
+        for document in documents:
+            in_index = stored.get(document.id)
+            if in_index is None or in_index.made_by != self.target.made_by:
+                missing.append(document)
+        actions = list(self._actions(missing)) if missing else []
+        actions += [_deletion(document_id) for document_id in gone if document_id in stored]
+        if actions:
+            self.cluster.write(self.index, actions, refresh=True)
+
+    def _change_other(
+        self, index: str, notes: Mapping[str, Any], documents: Sequence[Document], gone: Collection[str]
+    ) -> None:
+        """As `_change_own`, in the index of another checkpoint, without vectors."""
+        stored = self._stored(index, documents, gone)
+        missing = [document for document in documents if document.id not in stored]
+        stale = [document_id for document_id in gone if document_id in stored]
+        if missing or stale:
+            self._change(index, notes, missing, stale)
+
+    def _stored(self, index: str, documents: Sequence[Document], gone: Collection[str]) -> Mapping[str, Stored]:
+        """What an index has of these documents, and of those that are gone."""
+        ids = [document.id for document in documents]
+        return self.cluster.list_those_of(index, [*ids, *gone])
 
     def _complete_indexes(self) -> dict[str, dict[str, Any]]:
         """The notes of the FAQ's indexes that a run has finished, by their names."""

@@ -15,13 +15,13 @@ from haystack.utils import ComponentDevice, Secret
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
-from ap_ranker.ranking.asked import Asked
 from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_SCORE
 from ap_ranker.ranking.cache import CacheInfo
 from ap_ranker.ranking.decision import Decider, Decision, check_limits
 from ap_ranker.ranking.explanation import Explanation
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.ranking_request import RankingRequest
 from ap_ranker.ranking.rule import Signals
 from ap_ranker.ranking.state_bytes import STATES
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, check_number
@@ -310,11 +310,11 @@ class AnswerRanker(CheckpointComponent, KnowsWordings):
         ranker = self.loaded()
         decider = ranker.decider(fuse_scores=self.fuse_scores)
         places: list[Sequence[int]] = []
-        batch: list[Asked] = []
+        batch: list[RankingRequest] = []
         for query, of_query in zip(queries, fetched, strict=True):
             # All that a small store has stays in its order, so that what is joined for a question serves the next one.
             places.append(range(len(of_query.rows)) if of_query.is_whole else of_query.order)
-            batch.append(self._asked_of_found(ranker, decider, query, fetched=of_query, places=places[-1]))
+            batch.append(self._request_of_found(ranker, decider, query, fetched=of_query, places=places[-1]))
         ranked: list[tuple[list[Document], Decision]] = []
         of_batch = ranker.score_batch(batch, self.batch_size)
         for of_query, places_of_found, scored in zip(fetched, places, of_batch, strict=True):
@@ -329,9 +329,9 @@ class AnswerRanker(CheckpointComponent, KnowsWordings):
             ranked.append((documents, decision))
         return ranked
 
-    def _asked_of_found(
+    def _request_of_found(
         self, ranker: Ranker, decider: Decider, query: str, *, fetched: Found, places: Sequence[int]
-    ) -> Asked:
+    ) -> RankingRequest:
         """A query with what was found for it at these places."""
         entries = self._candidates.read_once(fetched, places)
         self._candidates.take_states(ranker, [fetched.documents[place] for place in places], entries[0])
@@ -339,7 +339,7 @@ class AnswerRanker(CheckpointComponent, KnowsWordings):
         if decider.weights.bm25:
             scores = [fetched.columns[BM25_SCORE][place] for place in places]
             bm25 = self._candidates.complete(ranker, scores, [fetched.meta[BM25_LANGUAGE]])
-        return self._asked(ranker, query, entries, bm25, counted=WORDINGS_COUNT in fetched.meta)
+        return self._request(ranker, query, entries, bm25, counted=WORDINGS_COUNT in fetched.meta)
 
     def _limits(self, **named: Any) -> dict[str, Any]:
         """The arguments of `Decider.answer`: those of a run that are not `None`, for others the component's."""
@@ -370,10 +370,10 @@ class AnswerRanker(CheckpointComponent, KnowsWordings):
         bm25 = None
         if decider.weights.bm25:
             bm25 = self._candidates.bm25_of(ranker, candidates, with_data, key)
-        asked = self._asked(ranker, query, entries, bm25, counted=is_told(with_data, key, WORDINGS_COUNT))
-        return ranker.score_batch([asked], self.batch_size)[0]
+        request = self._request(ranker, query, entries, bm25, counted=is_told(with_data, key, WORDINGS_COUNT))
+        return ranker.score_batch([request], self.batch_size)[0]
 
-    def _asked(
+    def _request(
         self,
         ranker: Ranker,
         query: str,
@@ -381,7 +381,7 @@ class AnswerRanker(CheckpointComponent, KnowsWordings):
         bm25: list[float] | None,
         *,
         counted: bool,  # whether other entries of the search have known wordings
-    ) -> Asked:
+    ) -> RankingRequest:
         question = self._question(query)
         (texts, parts, wordings) = entries
         counts = counted or bool(self._known.paths) or any(wordings)
@@ -396,7 +396,7 @@ class AnswerRanker(CheckpointComponent, KnowsWordings):
                 tags["ap_ranker.cache_hits"] = ranker.cache.count(texts)
             span.set_tags(tags)
             span.set_content_tag("ap_ranker.question", question)
-        return Asked(question, texts, wordings if counts else None, bm25, parts=parts, typed=query)
+        return RankingRequest(question, texts, wordings if counts else None, bm25, parts=parts, typed=query)
 
     def _best(
         self, ranker: Ranker, decider: Decider, signals: Signals, *, limits: dict[str, Any]

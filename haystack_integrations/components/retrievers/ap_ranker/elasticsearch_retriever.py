@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -352,27 +352,24 @@ class ElasticsearchFAQRetriever(WordingRetriever, CheckpointComponent):
             else:
                 rows[name] = row
         names = list(rows)
-        lacking = ranker.lacking_states(self._texts_of(kept, rows.values()))
+        lacking = ranker.lacking_states([kept.documents[row].text for row in rows.values()])
         fetched = self.document_store.documents(
             index, new, of_states=[names[place] for place in lacking], with_states=ranker.reads_states
         )
         came_with_states: dict[str, Any] = {}
         for name, answer in fetched.items():
             if answer.document is not None:
-                kept.add((name, answer.change), answer.document, ranker.bm25_language)
+                [text] = self.texts.texts([answer.document])
+                kept.add((name, answer.change), answer.document, text, ranker.bm25_language)
                 rows[name] = kept.rows[name, answer.change]
             elif answer.change != changes[name]:  # a later text than that in memory, and its states
                 continue
             if answer.states is not None:
                 came_with_states[name] = answer.states
         if came_with_states:
-            texts = self._texts_of(kept, [rows[name] for name in came_with_states])
+            texts = [kept.documents[rows[name]].text for name in came_with_states]
             self._take_states(ranker, texts, list(came_with_states.values()))
         return rows
-
-    def _texts_of(self, kept: KeptDocuments, rows: Iterable[int]) -> list[str]:
-        """The texts of documents in memory as the model reads them."""
-        return self.texts.texts([kept.documents[row][0] for row in rows])
 
     def _take_states(self, ranker: Ranker, texts: Sequence[str], sealed: Sequence[Any]) -> None:
         n_useless = ranker.take_states(texts, sealed)
@@ -438,9 +435,9 @@ def _found(
     documents: list[Document] = []
     counted_terms: list[CountedTerms] = []
     for name in names:
-        document, counted = kept.documents[rows[name]]
-        documents.append(document)
-        counted_terms.append(counted)
+        kept_document = kept.documents[rows[name]]
+        documents.append(kept_document.document)
+        counted_terms.append(kept_document.counted)
     bm25 = hits.statistics.scores(asked, counted_terms)
     cosines = [hits.by_meaning.get(name) for name in names]
     scores = cosines if hits.by_meaning else bm25

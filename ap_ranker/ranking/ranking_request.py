@@ -16,7 +16,7 @@ from ap_ranker.ranking.wordings import is_exact_match
 
 
 @dataclass(frozen=True)
-class Asked:
+class RankingRequest:
     """A question and its N candidates, with the arguments of `Ranker.rank`.
 
     `parts` are the text of each entry and its answer alone, which tell those that are the same answer; by default that
@@ -57,16 +57,16 @@ class Asked:
         )
 
 
-def matched_together(batch: Sequence[Asked], *, any_candidates: bool) -> list[list[int]]:
+def matched_together(batch: Sequence[RankingRequest], *, any_candidates: bool) -> list[list[int]]:
     """The positions of the questions that have candidates, in groups: those of a group have the same candidates.
 
     `any_candidates`: all are one group, as for a GPU, which matches a question with the candidates of the others sooner
     than it begins anew for each question.
     """
     groups: dict[tuple[str, ...], list[int]] = {}
-    for position, asked in enumerate(batch):
-        if asked.answers:
-            key = () if any_candidates else tuple(asked.answers)
+    for position, request in enumerate(batch):
+        if request.answers:
+            key = () if any_candidates else tuple(request.answers)
             groups.setdefault(key, []).append(position)
     return list(groups.values())
 
