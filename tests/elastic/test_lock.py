@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -88,3 +89,19 @@ def test_a_lock_that_is_given_back_leaves_nothing(search: Search) -> None:
             lock.sign()
     assert not client.options(ignore_status=404).get(index=f"{search.index}-lock", id="0-4294967296").get("found")
     store.close()
+
+
+def test_several_machines_begin_at_once(search: Search) -> None:
+    """The first of them makes the lock's index, while the others see it before its shard has started."""
+    stores = [ElasticsearchFAQStore(hosts=search.server.url) for _ in range(8)]
+    together = threading.Barrier(len(stores))
+
+    def begin(part: int) -> None:
+        together.wait()
+        with locked_index(stores[part].client, f"{search.index}-lock", (part, part + 1)) as lock:
+            lock.sign()
+
+    with ThreadPoolExecutor(len(stores)) as machines:
+        list(machines.map(begin, range(len(stores))))
+    for store in stores:
+        store.close()

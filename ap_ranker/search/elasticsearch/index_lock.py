@@ -36,6 +36,9 @@ LOOK = 0.1
 RELEASE_SECONDS = 5.0
 """How long a run tries to give its lock back."""
 
+STARTING_PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
+"""Seconds before the lock's index is asked again while its shard does not answer: another run may just have made it."""
+
 COPIES_SECONDS = 10
 """How long a new lock's index waits for its copy: a node may be lost in the next moment."""
 
@@ -86,6 +89,16 @@ class IndexLock:
 
     def _read(self) -> Any:
         """What the cluster says of the lock's document, in an index that is made if it is not there."""
+        for pause in STARTING_PAUSES:
+            try:
+                return self._read_once()
+            except elasticsearch_library().ApiError as error:
+                if error.status_code != 503:
+                    raise
+            time.sleep(pause)
+        return self._read_once()
+
+    def _read_once(self) -> Any:
         client = self._client.options(ignore_status=404)
         document = client.get(index=self._index, id=self._name)
         if "error" in document:
