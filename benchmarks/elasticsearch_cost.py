@@ -281,12 +281,12 @@ def _alone(
 ) -> dict[str, float]:
     """Milliseconds of a question alone, and processor time of both sides."""
     seconds: list[float] = []
-    client, served = time.process_time(), _processor_seconds(engine)
+    client, served = time.process_time(), processor_seconds(engine)
     for question in questions:
         before()
         with _clock(seconds):
             pipeline.answer(question)
-    client, served = time.process_time() - client, _processor_seconds(engine) - served
+    client, served = time.process_time() - client, processor_seconds(engine) - served
     each = 1000 / len(questions)
     return {"ms": 1000 * median(seconds), "client ms": client * each, "engine ms": served * each}
 
@@ -298,7 +298,7 @@ def _clock(seconds: list[float]) -> Iterator[None]:
     seconds.append(time.perf_counter() - start)
 
 
-def _processor_seconds(engine: Engine) -> float:
+def processor_seconds(engine: Engine) -> float:
     """Of all nodes."""
     ticks = 0
     for file in engine.folder.glob("node-*/pid"):

@@ -6,6 +6,10 @@ It starts three nodes, fills an index with all answers and their states (`ap-ran
 is killed and started again), and starts servers without a file of the FAQ, each with an empty cache folder. It measures
 the time from the start of a server to its first answer, compares the answers to all questions with those of the store
 in memory, reads from the servers' metrics how many answers they had to encode, and counts questions a second.
+
+With `--passages NUMBER` the index holds as many passages, each of three sentences that are drawn from all answers. The
+encoder is then the first layer of the default one: a million passages are encoded in half an hour, and all else that a
+cluster and a server do is as with the whole encoder.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import csv
 import gzip
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -26,6 +31,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any
 
 import httpx
@@ -33,20 +39,26 @@ import typer
 import yaml
 from elastic.conftest import change
 from elastic.engine import Engine, start_engine
+from transformers import AutoModel, AutoTokenizer
 
 from ap_ranker.data.faq import Match
 from ap_ranker.documents import read_entries
+from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
 from ap_ranker.ranking.loaded_checkpoints import flush_encodings
 from ap_ranker.ranking.state_store import keep_encodings
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.elasticsearch.index_layout import SETTINGS
+from benchmarks.elasticsearch_cost import processor_seconds
 
 ROOT = Path(__file__).parents[1]
 PARTS = 3
-KILLED_AFTER = 30.0
-"""Seconds until one of the parts is killed."""
+KILLED_AFTER = 0.1
+"""Share of the entries that are written when one of the parts is killed."""
 
 CLIENTS = 16
+SENTENCES = 3
+"""Number of sentences of a passage."""
+
 TOLERANCE = 1e-6
 COMMAND = [sys.executable, "-m", "ap_ranker"]
 
@@ -57,6 +69,7 @@ def main(
     number: Annotated[int, typer.Option(min=1, help="Number of questions.")] = 500,
     shards: Annotated[int, typer.Option(min=1)] = 3,
     replicas: Annotated[int, typer.Option(min=0)] = 1,
+    passages: Annotated[int, typer.Option(min=0, help="Number of passages in place of the answers.")] = 0,
     compare: Annotated[bool, typer.Option(help="Whether to ask the store in memory, too.")] = True,
     output: Annotated[Path | None, typer.Option(help="A JSON file to write the numbers into.")] = None,
 ) -> None:
@@ -75,8 +88,12 @@ def main(
         folder.chmod(0o755)
         checkpoint = folder / "checkpoint"
         options = ["--documents", str(answers), "--language", "english", "--output", str(checkpoint)]
+        if passages:
+            options += ["--encoder", str(_first_layer(folder / "encoder"))]
         subprocess.run([*COMMAND, "init", *options], check=True, stderr=subprocess.DEVNULL)
-        engine = start_engine(folder / "nodes", 3)
+        if passages:
+            answers = _write_passages(answers, passages, folder / "passages.csv")
+        engine = start_engine(folder / "nodes", 3, "--heap", "1g")
         try:
             pipeline = _pipeline(folder, checkpoint, engine, shards, replicas)
             tell(**_filled(answers, pipeline, engine, folder))
@@ -85,6 +102,7 @@ def main(
                 tell(first_answer_seconds=[round(server.seconds, 1) for server in servers])
                 replies = _replies(servers, asked)
                 tell(**_encoded(servers))
+                tell(**_alone(servers[0], engine, asked))
                 tell(questions_a_second_of_one=_speed(servers[:1], asked))
                 tell(questions_a_second_of_two=_speed(servers, asked))
         finally:
@@ -97,6 +115,31 @@ def _read_questions(path: Path, number: int) -> list[str]:
     delimiter = "\t" if ".tsv" in path.suffixes else ","
     with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
         return [row["question"] for row in islice(csv.DictReader(file, delimiter=delimiter), number)]
+
+
+def _first_layer(folder: Path) -> Path:
+    """An encoder that is the first layer of the default one."""
+    source = find_encoder(DEFAULT_ENCODER)
+    encoder = AutoModel.from_pretrained(source)
+    encoder.encoder.layer = encoder.encoder.layer[:1]
+    encoder.config.num_hidden_layers = 1
+    encoder.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(source).save_pretrained(folder)
+    return folder
+
+
+def _write_passages(answers: Path, number: int, target: Path) -> Path:
+    """A table of passages, whose sentences are drawn from all answers."""
+    sentences: list[str] = []
+    for entry in read_entries(answers):
+        sentences += re.split(r"(?<=[.!?])\s+", entry.answer)
+    drawn = random.Random(0)
+    with target.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["aid", "answer"])
+        for row in range(number):
+            table.writerow([row, " ".join(drawn.choices(sentences, k=SENTENCES))])
+    return target
 
 
 def _pipeline(folder: Path, checkpoint: Path, engine: Engine, shards: int, replicas: int) -> Path:
@@ -112,9 +155,17 @@ def _pipeline(folder: Path, checkpoint: Path, engine: Engine, shards: int, repli
     return path
 
 
+def _written(engine: Engine) -> int:
+    """Number of documents that the cluster has taken."""
+    stats = httpx.get(f"{engine.url}/faq-*/_stats/indexing", timeout=60).json()
+    return int(stats["_all"]["primaries"].get("indexing", {}).get("index_total", 0))
+
+
 def _filled(answers: Path, pipeline: Path, engine: Engine, folder: Path) -> dict[str, Any]:
     """Fill the index in parts; the first one is killed and started again."""
+    number = len(read_entries(answers))
     started = time.monotonic()
+    nodes = processor_seconds(engine)
 
     def begin(part: int) -> subprocess.Popen[bytes]:
         command = [*COMMAND, "index", str(answers), "--pipeline", str(pipeline), "--part", f"{part}/{PARTS}"]
@@ -122,14 +173,16 @@ def _filled(answers: Path, pipeline: Path, engine: Engine, folder: Path) -> dict
             return subprocess.Popen(command, stdout=log, stderr=log)
 
     parts = [begin(part) for part in range(1, PARTS + 1)]
-    time.sleep(KILLED_AFTER)
+    while parts[0].poll() is None and _written(engine) < KILLED_AFTER * number:
+        time.sleep(1.0)
     was_running = parts[0].poll() is None
     parts[0].send_signal(signal.SIGKILL)
     parts[0].wait()
     parts[0] = begin(1)
-    for number, part in enumerate(parts, start=1):
+    for part_number, part in enumerate(parts, start=1):
         if part.wait():
-            raise typer.Exit(f"part {number}: {(folder / f'part-{number}.log').read_text()[-2000:]}")
+            log = (folder / f"part-{part_number}.log").read_text()
+            raise typer.BadParameter(f"part {part_number}: {log[-2000:]}")
     seconds = time.monotonic() - started
     counted = httpx.get(f"{engine.url}/faq/_count", params={"q": "_exists_:ap_ranker_key"}, timeout=60).json()["count"]
     stats = httpx.get(f"{engine.url}/faq/_stats/store,docs", timeout=60).json()["_all"]["primaries"]
@@ -137,8 +190,10 @@ def _filled(answers: Path, pipeline: Path, engine: Engine, folder: Path) -> dict
     return {
         "killed_while_running": was_running,
         "entries": counted,
+        "entries_of_the_table": number,
         "seconds_of_index": round(seconds, 1),
         "entries_a_second": round(counted / seconds, 1),
+        "processor_seconds_of_nodes": round(processor_seconds(engine) - nodes, 1),
         "bytes_on_disk": stats["store"]["size_in_bytes"],
         "heap": [node["heap.current"] for node in memory],
     }
@@ -173,7 +228,7 @@ def _serving(pipeline: Path, folder: Path) -> Iterator[_Server]:
             match = re.search(r"http://\S+?:\d+", log.read_text())
             address = match[0] if match else ""
             if process.poll() is not None:
-                raise typer.Exit(log.read_text()[-2000:])
+                raise typer.BadParameter(log.read_text()[-2000:])
             time.sleep(0.02)
         with httpx.Client(base_url=address, timeout=120) as client:
             server = _Server(address, 0.0, client)
@@ -200,6 +255,21 @@ def _encoded(servers: Sequence[_Server]) -> dict[str, Any]:
             of_servers.append(float(match[1]) if match else None)
         counts[name] = of_servers
     return counts
+
+
+def _alone(server: _Server, engine: Engine, asked: Sequence[str]) -> dict[str, Any]:
+    """What a question costs that comes alone, once its candidates are in the server's memory."""
+    questions = list(asked[:100])
+    seconds: list[float] = []
+    for _ in range(2):
+        seconds.clear()
+        nodes = processor_seconds(engine)
+        for question in questions:
+            started = time.perf_counter()
+            server.ask(question)
+            seconds.append(time.perf_counter() - started)
+    ms_of_nodes = 1000 * (processor_seconds(engine) - nodes) / len(questions)
+    return {"ms": round(1000 * median(seconds), 1), "ms_of_nodes": round(ms_of_nodes, 1)}
 
 
 def _speed(servers: Sequence[_Server], asked: Sequence[str]) -> float:
