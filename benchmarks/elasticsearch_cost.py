@@ -173,17 +173,14 @@ def _measured(
     for name in (EARLIER, OURS):
         through = _pipeline(folder, SYSTEMS[name], checkpoint, [proxy.url], len(documents))
         through.prepare()
-        found[name] |= _traffic(proxy, through, questions, before=_nothing)
-    empty = _emptier(ours)
-    empty_through = _emptier(through)
-    found[EMPTIED] = _alone(engine, ours, questions, before=empty)
-    found[EMPTIED] |= _traffic(proxy, through, questions, before=empty_through)
-    with (
-        patch.object(StateStore, "is_read", new=False),
-        patch.object(StateStore, "lacking", autospec=True, return_value=[]),
-    ):
-        found[ENCODED] = _alone(engine, ours, questions, before=empty)
-        found[ENCODED] |= _traffic(proxy, through, questions, before=empty_through)
+        found[name] |= traffic(proxy, through, questions, before=nothing)
+    empty = emptier(ours)
+    empty_through = emptier(through)
+    found[EMPTIED] = alone(engine, ours, questions, before=empty)
+    found[EMPTIED] |= traffic(proxy, through, questions, before=empty_through)
+    with states_ignored():
+        found[ENCODED] = alone(engine, ours, questions, before=empty)
+        found[ENCODED] |= traffic(proxy, through, questions, before=empty_through)
     found[MEMORY] |= {"requests": 0.0, "KB": 0.0}
     proxy.close()
     return found
@@ -206,11 +203,21 @@ def _carrier(
     return carry
 
 
-def _nothing() -> None:
+@contextmanager
+def states_ignored() -> Iterator[None]:
+    """Lets rankers encode all answers, as if no document carried states."""
+    with (
+        patch.object(StateStore, "is_read", new=False),
+        patch.object(StateStore, "lacking", autospec=True, return_value=[]),
+    ):
+        yield
+
+
+def nothing() -> None:
     """What is done before a question whose answers may be known."""
 
 
-def _emptier(pipeline: DeclaredPipeline) -> Callable[[], None]:
+def emptier(pipeline: DeclaredPipeline) -> Callable[[], None]:
     """Empties what our search keeps in memory of documents and of states."""
     retriever = pipeline.index_retriever()
     ranker = pipeline.ranker()
@@ -226,7 +233,7 @@ def _emptier(pipeline: DeclaredPipeline) -> Callable[[], None]:
     return empty
 
 
-def _traffic(
+def traffic(
     proxy: Adapter, pipeline: DeclaredPipeline, questions: Sequence[str], *, before: Callable[[], None]
 ) -> dict[str, float]:
     """Requests and kilobytes of a question that has been asked once."""
@@ -268,15 +275,15 @@ def _write_as_earlier(pipeline: DeclaredPipeline, documents: list[Document]) -> 
 
 
 def _times(engine: Engine, pipeline: DeclaredPipeline, questions: Sequence[str]) -> dict[str, float]:
-    """As `_alone`, and questions a second of 8 clients."""
-    alone = _alone(engine, pipeline, questions, before=_nothing)
+    """As `alone`, and questions a second of 8 clients."""
+    one_by_one = alone(engine, pipeline, questions, before=nothing)
     start = time.perf_counter()
     with ThreadPoolExecutor(CLIENTS) as clients:
         list(clients.map(pipeline.answer, [*questions, *questions]))
-    return alone | {"questions/s": 2 * len(questions) / (time.perf_counter() - start)}
+    return one_by_one | {"questions/s": 2 * len(questions) / (time.perf_counter() - start)}
 
 
-def _alone(
+def alone(
     engine: Engine, pipeline: DeclaredPipeline, questions: Sequence[str], *, before: Callable[[], None]
 ) -> dict[str, float]:
     """Milliseconds of a question alone, and processor time of both sides."""

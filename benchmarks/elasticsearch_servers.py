@@ -32,13 +32,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from statistics import median
 from typing import Annotated, Any
 
 import httpx
 import numpy as np
 import typer
 import yaml
+from elastic.adapter import Adapter
 from elastic.conftest import change
 from elastic.engine import Engine, start_engine
 from transformers import AutoModel, AutoTokenizer
@@ -50,7 +50,7 @@ from ap_ranker.ranking.loaded_checkpoints import flush_encodings
 from ap_ranker.ranking.state_store import keep_encodings
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.elasticsearch.index_layout import SETTINGS
-from benchmarks.elasticsearch_cost import processor_seconds
+from benchmarks.elasticsearch_cost import alone, emptier, nothing, processor_seconds, states_ignored, traffic
 
 ROOT = Path(__file__).parents[1]
 PARTS = 3
@@ -58,6 +58,12 @@ KILLED_AFTER = 0.1
 """Share of the entries that are written when one of the parts is killed."""
 
 CLIENTS = 16
+COSTED = 50
+"""Number of questions that are asked one by one."""
+
+WARM = 3
+"""How often before those that count."""
+
 SENTENCES = 3
 """Number of sentences of a passage."""
 
@@ -104,9 +110,9 @@ def main(
                 tell(first_answer_seconds=[round(server.seconds, 1) for server in servers])
                 replies = _replies(servers, asked)
                 tell(**_encoded(servers))
-                tell(**_alone(servers[0], engine, asked))
                 tell(questions_a_second_of_one=_speed(servers[:1], asked))
                 tell(questions_a_second_of_two=_speed(servers, asked))
+            tell(a_question=costs_of_a_question(engine, pipeline, folder, asked))
         finally:
             engine.stop()
         if compare:
@@ -262,21 +268,6 @@ def _encoded(servers: Sequence[_Server]) -> dict[str, Any]:
     return counts
 
 
-def _alone(server: _Server, engine: Engine, asked: Sequence[str]) -> dict[str, Any]:
-    """What a question costs that comes alone, once its candidates are in the server's memory."""
-    questions = list(asked[:100])
-    seconds: list[float] = []
-    for _ in range(2):
-        seconds.clear()
-        nodes = processor_seconds(engine)
-        for question in questions:
-            started = time.perf_counter()
-            server.ask(question)
-            seconds.append(time.perf_counter() - started)
-    ms_of_nodes = 1000 * (processor_seconds(engine) - nodes) / len(questions)
-    return {"ms": round(1000 * median(seconds), 1), "ms_of_nodes": round(ms_of_nodes, 1)}
-
-
 def _speed(servers: Sequence[_Server], asked: Sequence[str]) -> float:
     """Questions a second of several clients, after one round that does not count."""
     questions = list(asked[:200])
@@ -288,6 +279,38 @@ def _speed(servers: Sequence[_Server], asked: Sequence[str]) -> float:
                 each.result()
             seconds = time.perf_counter() - start
     return round(len(questions) / seconds, 1)
+
+
+def costs_of_a_question(
+    engine: Engine, pipeline: Path, folder: Path, asked: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    """What one question costs at a time: with all candidates in memory, with none, and with none that has states."""
+    questions = list(asked[:COSTED])
+    direct = DeclaredPipeline.load(pipeline)
+    direct.prepare()
+    proxy = Adapter(engine.url)
+    through_file = folder / "through_proxy.yaml"
+    declared = yaml.safe_load(pipeline.read_text(encoding="utf-8"))
+    change(declared, folder / "checkpoint", {"hosts": [proxy.url]})
+    through_file.write_text(yaml.safe_dump(declared))
+    through = DeclaredPipeline.load(through_file)
+    through.prepare()
+    for question in [*questions] * WARM:
+        direct.answer(question)
+    costs: dict[str, dict[str, float]] = {}
+    costs["cached"] = alone(engine, direct, questions, before=nothing)
+    costs["cached"] |= traffic(proxy, through, questions, before=nothing)
+    empty = emptier(direct)
+    empty_through = emptier(through)
+    costs["nothing cached"] = alone(engine, direct, questions, before=empty)
+    costs["nothing cached"] |= traffic(proxy, through, questions, before=empty_through)
+    with states_ignored():
+        costs["encoded here"] = alone(engine, direct, questions, before=empty)
+        costs["encoded here"] |= traffic(proxy, through, questions, before=empty_through)
+    proxy.close()
+    for measures in costs.values():
+        measures.update({name: round(value, 2) for name, value in measures.items()})
+    return costs
 
 
 def _compared(
