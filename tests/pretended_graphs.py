@@ -3,9 +3,9 @@
 - What is captured is kept as its operators, their arguments and the memory of their results. A replay computes them
   again in that memory, from what the arguments' memory has by then. Until the first replay it holds garbage.
 - A replay leaves garbage in the results of the other graphs of its pool, which may lie in the same memory.
-- During a capture, nothing may ask what was computed, copy from or to the CPU, or wait for the GPU. Where each thread
-  counts (`global`), none may take memory either. Who does so has spoilt the capture: its end raises, too, and leaves the
-  thread on the stream of the capture, as torch does.
+- During a capture, nothing may ask what was computed, copy from or to the CPU, or wait for the GPU. In the mode
+  `global`, no other thread may take memory either. Who does so has spoilt the capture: its end raises, too, and leaves
+  the thread on the stream of the capture, as torch does.
 - An operator that ran on no side stream before lacks its workspace in a capture. The default stream cannot be captured.
 
 Nothing is learnt here of work that two streams do in the wrong order: everything is done at once.
@@ -84,26 +84,32 @@ class _Capture:
     is_spoilt: bool = False
 
 
-underway: _Capture | None = None
+class _Process:
+    """What all threads share."""
+
+    underway: _Capture | None = None
+
+
+process = _Process()
 warm: set[Any] = set()
 
 
 def is_capturing() -> bool:
     """Whether what this thread does now is captured."""
-    return underway is not None and underway.thread == threading.get_ident()
+    return process.underway is not None and process.underway.thread == threading.get_ident()
 
 
 def refuse() -> None:
     """What no capture allows to its thread."""
-    if underway is not None and is_capturing():
-        underway.is_spoilt = True
+    if process.underway is not None and is_capturing():
+        process.underway.is_spoilt = True
         raise RuntimeError(REFUSED)
 
 
 def check_memory() -> None:
     """Taking memory may be a call that spoils captures of others, too."""
-    if underway is not None and underway.mode == "global" and not is_capturing():
-        underway.is_spoilt = True
+    if process.underway is not None and process.underway.mode == "global" and not is_capturing():
+        process.underway.is_spoilt = True
         raise RuntimeError(REFUSED)
 
 
@@ -137,13 +143,13 @@ def tensors_in(values: Any) -> list[Tensor]:
 
 def record(compute: Callable[[], Any], args: Any, results: Any) -> None:
     """Keep what was computed, if this is captured; all tensors lie in the CPU's memory."""
-    if underway is None or not is_capturing():
+    if process.underway is None or not is_capturing():
         return
     known = {values.untyped_storage().data_ptr() for values in tensors_in(args)}
     for values in tensors_in(results):
         if values.untyped_storage().data_ptr() not in known:
-            underway.own[values.data_ptr()] = values
-    underway.steps.append((compute, tensors_in(results)))
+            process.underway.own[values.data_ptr()] = values
+    process.underway.steps.append((compute, tensors_in(results)))
 
 
 class Pool:
@@ -194,20 +200,18 @@ class graph:  # noqa: N801 - as torch's
         cuda_graph.pool = pool or Pool()
 
     def __enter__(self) -> None:
-        global underway
         if self.stream is DEFAULT:
             raise RuntimeError("CUDA graphs must be captured on a non-default stream.")
-        if underway is not None:
+        if process.underway is not None:
             raise RuntimeError("Only one capture may be underway at a time in the process.")
         self.before = here.stream
         here.stream = self.stream
-        underway = _Capture(threading.get_ident(), self.mode)
+        process.underway = _Capture(threading.get_ident(), self.mode)
 
     def __exit__(self, *_: object) -> None:
-        global underway
-        assert underway is not None
-        capture = underway
-        underway = None
+        assert process.underway is not None
+        capture = process.underway
+        process.underway = None
         if capture.is_spoilt:
             raise RuntimeError(SPOILT)
         here.stream = self.before

@@ -1,12 +1,11 @@
 """Questions that a GPU encodes in one launch: a CUDA graph holds all operations of a transformer's pass.
 
-A question is short: Python takes longer to start its hundred small operations than the GPU to compute them. A graph
-starts them together. It has one shape, so that questions are padded to the next of a few, and it reads and writes the
-same memory each time. The weights are read where they lay when it was captured, so graphs belong to a checkpoint that
-was loaded to rank (`LoadedCheckpoint`), whose model nobody trains, moves or loads anew.
+Python takes longer to start a short question's hundred operations than a GPU to compute them. A graph has one shape,
+so that questions are padded to the next of a few, and the same memory each time. It reads the weights where they were
+when it was captured: graphs belong to a `LoadedCheckpoint`, whose model nobody trains, moves or loads anew.
 
-A shape is captured when it is needed for the second time: who asks one question does not wait for a capture, and a
-server has its shapes after the first questions. Each graph proves itself on these questions before it is used.
+A shape is captured when it is needed for the second time: who asks one question does not wait for it, and a server has
+its shapes after the first few. Each graph proves itself on these questions before it is used.
 """
 
 from __future__ import annotations
@@ -30,19 +29,16 @@ ROWS = (1, 8, 32)
 WIDTHS = (16, 32, 64)
 """Numbers of questions and of tokens that graphs have. More of either keep a GPU busy without them."""
 
-WARM_UPS = 3
-"""Passes before a capture, in which libraries choose kernels and take memory; as torch's own `make_graphed_callables`
-makes."""
+WARM_UPS = 3  # passes before a capture, in which libraries take memory; torch's own helpers make as many
 
 MOST_APART = 1e-6
 """Largest difference of a graph's numbers from those of the same operations, started one by one on the same input."""
 
 MOST_APART_UNPADDED = 1e-4
-"""Largest difference from the numbers without padding: products of other shapes are summed in another order. States and
-vectors have length 1, so that a mistake with the padding is larger."""
+"""Largest difference from the numbers without padding: products of other shapes are summed in another order. States
+have length 1, so that a mistake with the padding is larger."""
 
 _Texts = Sequence[Sequence[int]]
-
 _capturing = threading.Lock()  # one capture at a time in a process
 
 
@@ -58,46 +54,43 @@ class CapturedEncoder:
         self._is_usable = model.capturable
         self._needed: set[tuple[int, int]] = set()
         self._passes: dict[tuple[int, int], _CapturedPass] = {}
-        self._pool: Any = None
-        self._used: Any = None  # the event after the latest use of the graphs' memory, in whichever stream
+        self._pool: Any = None  # of memory for all graphs, of which one is in use at a time
+        self._stream: Any = None  # in which they are captured: for another one, libraries would take memory again
+        self._used: Any = None  # the event after the latest use of that memory, in whichever stream
         self._lock = threading.Lock()
 
     def encode_questions(self, texts: _Texts, device: torch.device) -> States:
         """The states of B tokenized questions."""
-        if device.type == "cuda" and self._is_usable and torch.is_inference_mode_enabled():
-            shape = self._shape_of(texts)
-            if shape is not None:
-                with self._lock:
-                    captured = self._pass_of(shape, texts, device)
-                    if captured is not None:
-                        return self._replayed(captured, texts, device)
+        shape = self._shape_of(texts)
+        if shape is not None and device.type == "cuda" and torch.is_inference_mode_enabled():
+            with self._lock:
+                captured = self._pass_of(shape, texts, device)
+                if captured is not None:
+                    return self._replayed(captured, texts, device)
         return _one_by_one(self._model, texts, device)
 
     def _shape_of(self, texts: _Texts) -> tuple[int, int] | None:
         """The smallest shape that holds these questions; `None` if there is none."""
         longest = max(map(len, texts))
-        rows = [size for size in ROWS if size >= len(texts)]
-        widths = [size for size in self._widths if size >= longest]
-        if not rows or not widths:
-            return None
-        return rows[0], widths[0]
+        rows = next((size for size in ROWS if size >= len(texts)), 0)
+        width = next((size for size in self._widths if size >= longest), 0)
+        return (rows, width) if rows and width else None
 
     def _pass_of(self, shape: tuple[int, int], texts: _Texts, device: torch.device) -> _CapturedPass | None:
         """The graph of a shape, captured if the shape was needed before; `None` for no graph."""
-        if shape in self._passes or not self._is_usable:
-            return self._passes.get(shape)
-        if shape not in self._needed:
+        if shape in self._passes or shape not in self._needed or not self._is_usable:
             self._needed.add(shape)
-            return None
+            return self._passes.get(shape)
         try:
             if self._used is None:
                 self._pool = torch.cuda.graph_pool_handle()
+                self._stream = torch.cuda.Stream(device)
                 self._used = torch.cuda.Event()
             captured = _CapturedPass(self._model, shape, device)
             with _capturing:
-                captured.capture(self._pool)
+                captured.capture(self._pool, self._stream)
             problem = self._problem(captured, texts, device)
-        except Exception as error:  # whatever a library does that no capture allows
+        except Exception as error:  # of a library that does what no capture allows
             problem = one_line(repr(error), 200)
         if problem:
             self._is_usable = False
@@ -109,7 +102,7 @@ class CapturedEncoder:
 
     def _replayed(self, captured: _CapturedPass, texts: _Texts, device: torch.device) -> States:
         stream = torch.cuda.current_stream(device)
-        stream.wait_event(self._used)  # graphs of one pool share memory, which another stream may still read
+        stream.wait_event(self._used)
         states = captured.encode(texts)
         self._used.record(stream)
         return states
@@ -135,12 +128,11 @@ class _CapturedPass:
         self._graph: Any = torch.cuda.CUDAGraph()
         self._columns = torch.arange(width, device=device)
         self._input = torch.ones(rows, 1 + width, dtype=torch.long, device=device)  # each text's length and token ids
-        self._like: States | None = None
+        self._like = States(self._columns)  # until the capture, as the next one
         self._output = self._input
 
-    def capture(self, pool: Any) -> None:
-        """Capture the pass, in a stream of its own; raises what the model's libraries raise."""
-        stream = torch.cuda.Stream(self._device)
+    def capture(self, pool: Any, stream: Any) -> None:
+        """Capture the pass in this stream; raises what the model's libraries raise."""
         stream.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(stream):  # which is left also where `graph` fails to leave it, after an error
             for _ in range(WARM_UPS):
@@ -155,7 +147,6 @@ class _CapturedPass:
         """The states of these questions, by the graph, in memory of their own."""
         self._fill(texts)
         self._graph.replay()
-        assert self._like is not None
         return _part(_unpacked(self._output.clone(), self._like), texts)
 
     def one_by_one(self, texts: _Texts) -> States:
@@ -164,7 +155,7 @@ class _CapturedPass:
         return _part(self._states(), texts)
 
     def _fill(self, texts: _Texts) -> None:
-        """Write the input, in one copy. A row without a text has one token, as no text may be empty."""
+        """Write the input, in one copy; a row without a text has one token, as no text may be empty."""
         rows = np.full(self._input.shape, PAD)
         rows[:, 0] = 1
         for row, text in zip(rows, texts, strict=False):
@@ -197,17 +188,13 @@ def _packed(states: States) -> Tensor:
 
 def _unpacked(packed: Tensor, like: States) -> States:
     """Views of `_packed` bytes, of the names, shapes and dtypes of other states."""
-    sizes = [value.nbytes for value in _tensors(like)]
-    pieces = zip(packed.split(sizes), _tensors(like), strict=True)
-    views = iter([piece.view(value.dtype).view(value.shape) for piece, value in pieces])
-    per_token = {name: next(views) for name in like.per_token}
-    per_text = {name: next(views) for name in like.per_text}
-    return States(next(views), per_token, per_text)
+    pieces = iter(packed.split([value.nbytes for value in _tensors(like)]))
+    per_token = {name: next(pieces).view(value.dtype).view(value.shape) for name, value in like.per_token.items()}
+    per_text = {name: next(pieces).view(value.dtype).view(value.shape) for name, value in like.per_text.items()}
+    return States(next(pieces).view(torch.bool).view(like.mask.shape), per_token, per_text)
 
 
 def _difference(states: States, expected: States) -> float:
     """The largest, of any number; NaN is larger than any bound."""
-    differences: list[float] = []
-    for value, other in zip(_tensors(states), _tensors(expected), strict=True):
-        differences.append((value.double() - other.double()).abs().max().item())
-    return float(np.max(differences))
+    pairs = zip(_tensors(states), _tensors(expected), strict=True)
+    return torch.stack([(value.double() - other.double()).abs().max() for value, other in pairs]).max().item()
