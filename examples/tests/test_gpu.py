@@ -148,10 +148,8 @@ def test_all_parts_with_toy_data(gpu: ModuleType, device: str, tmp_path: Path) -
     options = ["--insuranceqa", toy, "--faq", toy, "--device", device, "--seeds", "1", "--questions", "2"]
     options += ["--rows", "insuranceqa/ap-transformer-gpu,insuranceqa/ap-bilstm-paper", "--at-once", "2"]
     options += ["--output", str(output), "--results", str(tmp_path), "--answers", "12"]
-    options += [
-        "--encoders",
-        str(write(tmp_path, BERT | {"max_position_embeddings": 256}, word_pieces(), pooled("mean"))),
-    ]
+    encoder = write(tmp_path, BERT | {"max_position_embeddings": 256}, word_pieces(), pooled("mean"))
+    options += ["--encoders", str(encoder)]
     code, printed = invoke(gpu, *options)
     logs = "".join(log.read_text() for log in output.glob("*.log"))
     assert code == 0, printed + logs
