@@ -80,7 +80,7 @@ def test_questions_encoded_by_graphs(rows: int, tmp_path: Path, caplog: pytest.L
     words = " ".join(TEXTS).split()
     found = []
     for longest in (3, 3, 9, 18, 18, 7, 1):
-        texts = [" ".join(words[place % 20 :][: 1 + (longest + place) % longest]) for place in range(rows)]
+        texts = [" ".join(words[place % 20 :][: longest - place % longest]) for place in range(rows)]
         found.append((texts, ranker.encode_questions(texts)))
     assert {width for _, width in ranker._checkpoint.question_encoder._passes} == {16, 20}
     assert not caplog.records
