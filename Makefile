@@ -60,7 +60,7 @@ benchmark: $(INSTALLED)  ## how fast: make benchmark DATA=folder writes tables, 
 	mkdir -p benchmark
 	$(BIN)/python -m benchmarks $(DATA) --table benchmark/table.md --plot benchmark/plot.png --json benchmark/numbers.json
 
-gpu: $(INSTALLED)  ## on a GPU: tests, benchmark, rows of the papers' tables; parts that are finished are not run again
+gpu: $(INSTALLED)  ## on a GPU: tests, speed, benchmark, rows of the papers' tables; parts that are finished are not run again
 	$(BIN)/python examples/gpu/run.py --insuranceqa $(INSURANCEQA) $(if $(SEMEVAL),--semeval $(SEMEVAL)) $(if $(VECTORS),--embeddings $(VECTORS))
 
 test: $(INSTALLED)  ## all tests but the slow ones

@@ -3,6 +3,7 @@
 - A tensor of the GPU refuses to meet one of the CPU, other than a single number or an index, and numpy.
 - Autocast computes in what torch's own lists for CUDA say, which its header has.
 - LSTMs under autocast read in float16, as cuDNN does whatever dtype is asked for.
+- Work is captured in graphs, which are replayed (`pretended_graphs.py`).
 
 Numbers are computed by the CPU's kernels; nothing is learnt here of a GPU's speed, memory or rounding.
 """
@@ -18,7 +19,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pretended_graphs
 import torch
+from pretended_graphs import tensors_in
 from torch import Tensor, nn
 from torch import library as operator_library
 from torch.utils._device import _device_constructors
@@ -32,6 +35,9 @@ INDEXED = {
     for operator in (getattr(packet, name) for name in packet.overloads())
 }
 """What takes positions from either device."""
+
+FREE = {aten.detach.default, aten.empty.memory_format, aten.empty_like.default, aten._unsafe_view.default}
+"""Operations, beside views, that start nothing."""
 
 
 class GPUTensor(Tensor):
@@ -72,7 +78,7 @@ class GPUTensor(Tensor):
         raise TypeError(f"can't convert {GPU} device type tensor to numpy. Use Tensor.cpu() first.")
 
     def tolist(self) -> Any:
-        return self.on_cpu.tolist()
+        return on(self.detach(), "cpu").tolist()
 
 
 class Copy(torch.autograd.Function):
@@ -80,20 +86,28 @@ class Copy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, values: Tensor) -> Tensor:
+        copied()
         return values.on_cpu.clone() if isinstance(values, GPUTensor) else GPUTensor(values.clone())
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        copied: Tensor = Copy.apply(gradient)
-        return copied
+        there: Tensor = Copy.apply(gradient)
+        return there
+
+
+def copied() -> None:
+    """One copy between the devices."""
+    pretended_graphs.refuse()
+    pretended_graphs.check_memory()
+    pretended_graphs.launched("copy")
 
 
 def on(values: Tensor, device: Any) -> Tensor:
     """The same numbers there, with their history."""
     if device is None or is_gpu(device) == isinstance(values, GPUTensor):
         return values
-    copied: Tensor = Copy.apply(values)
-    return copied
+    there: Tensor = Copy.apply(values)
+    return there
 
 
 def mapped(function: Callable[[Tensor], Any], values: Any) -> Any:
@@ -116,6 +130,7 @@ def is_gpu(device: Any) -> bool:
 convert, copy_into, make_new = Tensor.to, Tensor.copy_, Tensor.new_tensor
 make_empty, see_as = torch.empty, torch.as_tensor
 pad_sequence = torch._C._nn.pad_sequence
+FROM_THE_CPU = (torch.tensor, see_as, make_new)
 
 
 def creating(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -131,7 +146,14 @@ def creating(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         created = function(*args, **{**kwargs, "device": "cpu"})
         if isinstance(created, GPUTensor):
             return created
+        if function in FROM_THE_CPU:
+            copied()
+        elif function is not make_empty:
+            pretended_graphs.check_memory()
+            pretended_graphs.launched(function.__name__)
         own = created.clone() if function is see_as else created
+        initial = own.detach().clone()
+        pretended_graphs.record(lambda: initial, [], own)
         return GPUTensor(own, created.requires_grad)
 
     return create
@@ -172,7 +194,13 @@ def to(values: Tensor, *args: Any, copy: bool = False, **kwargs: Any) -> Tensor:
 
 def copy_(values: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
     """Into one device's memory from any."""
-    return copy_into(values, on(source, values.device))
+    if torch.is_grad_enabled() or isinstance(values, GPUTensor) == isinstance(source, GPUTensor):
+        return copy_into(values, on(source, values.device))
+    copied()
+    with torch._C.DisableTorchFunctionSubclass():
+        memory, numbers = (each.on_cpu if isinstance(each, GPUTensor) else each for each in (values, source))
+        copy_into(memory, numbers)
+    return values
 
 
 apply = nn.Module._apply
@@ -232,7 +260,21 @@ def compute(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         positions = [each for each in args[1] if each is not None] if takes else []
         if [each for each in strangers if not any(each is position for position in positions)]:
             raise RuntimeError(f"Expected all tensors to be on the same device, but found cuda:0 and cpu: {operator}")
-        return mapped(above, operator(*plain_args, **plain_kwargs))
+        pretended_graphs.check_operator(operator, plain_args)
+        results = operator(*plain_args, **plain_kwargs)
+        note(operator, (plain_args, plain_kwargs), results)
+        return mapped(above, results)
+
+
+def note(operator: Any, given: tuple[tuple[Any, ...], dict[str, Any]], results: Any) -> None:
+    """Tell who counts what a GPU starts, and who captures it; a view starts nothing, but some copy after all."""
+    known = {values.untyped_storage().data_ptr() for values in tensors_in(given)}
+    new = [values for values in tensors_in(results) if values.untyped_storage().data_ptr() not in known]
+    if new:
+        pretended_graphs.check_memory()
+    if operator not in FREE and (new or not operator.is_view):
+        pretended_graphs.launched(str(operator))
+    pretended_graphs.record(lambda: operator(*given[0], **given[1]), given, results)
 
 
 def padded(sequences: list[Tensor], *args: Any) -> Tensor:
@@ -309,11 +351,12 @@ def pretended_gpu() -> Iterator[None]:
         "device_count": lambda: 1,
         "current_device": lambda: 0,
         "set_device": lambda device: None,
-        "synchronize": lambda device=None: None,
+        "synchronize": lambda device=None: pretended_graphs.refuse(),
         "is_bf16_supported": lambda **_: True,
         "get_device_name": lambda device=None: "a pretended GPU",
         "manual_seed_all": lambda seed: None,
         "mem_get_info": lambda device=None: (2**33, 2**33),
+        **pretended_graphs.REPLACED,
     }
     # Random numbers are the CPU's, which has their state.
     states = {"get_rng_state": lambda device=GPU: make_empty(0), "set_rng_state": lambda state, device=GPU: None}

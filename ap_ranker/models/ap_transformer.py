@@ -52,6 +52,8 @@ SMALLEST_IDF = 1e-3  # the rarity of a token that every answer holds: it needs a
 class PooledTransformer(CosineModel):
     """The cosine of pooled states: what a bi-encoder does. An answer is one vector."""
 
+    capturable = True
+
     def __init__(self, encoder: TransformerEncoder, options: Options | None = None) -> None:
         super().__init__(options)
         self.encoder = encoder
@@ -128,7 +130,7 @@ class AttentiveTransformer(PooledTransformer):
         rows = questions.per_token["states"].transpose(0, 1)  # (M, B, C)
         similarities = answers.per_token["states"] @ rows.flatten(0, 1).T
         hidden = similarities.detach()  # padding gets no gradient anyway, since a real token is at least as large
-        hidden[~answers.mask] = -1.0
+        hidden.masked_fill_(~answers.mask.unsqueeze(2), -1.0)
         return similarities.unflatten(2, rows.shape[:2])
 
     def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention:

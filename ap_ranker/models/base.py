@@ -123,6 +123,8 @@ class AnswerModel(nn.Module, ABC):
         temperature: the default divisor of the scores in the in-batch softmax; 1 for log-odds.
         supports_quantization: whether states may be stored in fewer bits than float32.
         stored_bits: the fewest bits per number that cost the model nothing, as which its states are stored: 32 or 8.
+        capturable: whether `encode_questions` starts many small operations and needs no number of a GPU on the CPU, so
+            that a CUDA graph can hold them.
         fit_questions: maximum number of questions for `fit`.
     """
 
@@ -131,6 +133,7 @@ class AnswerModel(nn.Module, ABC):
     temperature: float = 1.0
     supports_quantization: bool = True
     stored_bits: int = 32
+    capturable: bool = False
     fit_questions: int = 500
 
     def __init__(self, options: Options | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self
@@ -127,7 +127,7 @@ class TransformerEncoder(nn.Module):
         start = self.settings.leading
         end = self.settings.leading + len(prompt)
         if prompt:
-            ids = _inserted(ids, start, ids.new_tensor(prompt))
+            ids = _inserted(ids, start, _prompt_ids(tuple(prompt), ids.device))
             present = _inserted(present, start, present.new_ones(len(prompt)))
             whole = _inserted(whole, start, whole.new_ones(len(prompt)))
         seen = TokenBatch(ids, whole if self.frozen and not self._last else present)
@@ -234,6 +234,13 @@ class TransformerEncoder(nn.Module):
         if self._last is None:
             return hidden
         return self._read(batch, stored=False, below=hidden)
+
+
+@lru_cache(maxsize=8)
+def _prompt_ids(prompt: tuple[int, ...], device: torch.device) -> Tensor:
+    """Copied there once: a GPU would have to wait for a copy in each pass, and no CUDA graph can hold one."""
+    with torch.inference_mode(False):  # training reads them, too
+        return torch.tensor(prompt, device=device)
 
 
 def _inserted(values: Tensor, place: int, new: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -153,26 +154,39 @@ def _size(text: str, states: QuantizedStates) -> int:
     return states.nbytes + sys.getsizeof(text) + OVERHEAD * (1 + len(states.tensors()))
 
 
-class _Place(NamedTuple):
-    """Where a question's states are among those that were encoded together, which stay in one piece."""
+class _Together:
+    """The states of questions that were encoded together, which stay in one piece."""
 
-    states: States
+    def __init__(self, states: States) -> None:
+        self.states = states
+
+    @cached_property
+    def lengths(self) -> list[int]:
+        """The number of each question's tokens, for which a GPU has to be waited for."""
+        lengths: list[int] = self.states.mask.sum(dim=1).tolist()
+        return lengths
+
+
+class _Place(NamedTuple):
+    """Where a question's states are."""
+
+    together: _Together
     row: int
-    length: int  # number of tokens
 
 
 def _states_of(places: Sequence[_Place]) -> States:
     """The states of questions, padded to the longest: of those that were encoded together, nothing is copied."""
-    first = places[0].states
-    if len(places) == len(first.mask) == 1:
-        return first
+    together = places[0].together
+    first = together.states
     rows = [place.row for place in places]
-    if any(place.states is not first for place in places):
+    if any(place.together is not together for place in places):
         return States.stack([_states_of([place]) for place in places])
+    if rows == list(range(len(first))):
+        return first
     chosen: slice | Tensor = slice(rows[0], rows[0] + len(rows))
     if rows != list(range(rows[0], rows[0] + len(rows))):
         chosen = torch.tensor(rows, device=first.mask.device)
-    longest = max(place.length for place in places)
+    longest = max(together.lengths[row] for row in rows)
     return first.map(lambda value: value[:, :longest][chosen], lambda value: value[chosen])
 
 
@@ -221,10 +235,9 @@ class QuestionStates:
             for question in together:
                 del self._waiting[question]
         if together:
-            states = encode(together)
-            lengths = states.mask.sum(dim=1).tolist()
+            encoded = _Together(encode(together))
             with self._lock:
-                for row, (question, length) in enumerate(zip(together, lengths, strict=True)):
-                    self._known[question] = _Place(states, row, length)
+                for row, question in enumerate(together):
+                    self._known[question] = _Place(encoded, row)
                 while len(self._known) > LAST_QUESTIONS:
                     self._known.popitem(last=False)

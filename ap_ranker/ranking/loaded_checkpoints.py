@@ -11,6 +11,7 @@ import torch
 
 from ap_ranker.errors import InputError
 from ap_ranker.models.base import AnswerModel
+from ap_ranker.ranking.captured_encoder import CapturedEncoder
 from ap_ranker.ranking.checkpoint import CheckpointConfig, load_checkpoint
 from ap_ranker.ranking.fingerprint import checkpoint_version
 from ap_ranker.ranking.quantization import state_dtype
@@ -29,6 +30,7 @@ class LoadedCheckpoint:
         self.tokenizer = tokenizer
         self.device = device
         self.files = files
+        self.question_encoder = CapturedEncoder(model, tokenizer.max_tokens)
         self.states = StateStore(files, config.model, state_dtype(model, None), device)
         self.backgrounds: dict[object, float] = {}  # of entries, as `Ranker.background` keeps them
 

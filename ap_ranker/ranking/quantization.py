@@ -114,17 +114,19 @@ class QuantizedStates(StoredStates):
 
     def dequantize(self, device: torch.device) -> States:
         """The states in float32, padded."""
-        columns = np.arange(self.lengths.max())
-        is_token = columns < self.lengths[:, None]
-        padding = self.lengths.sum()  # the number of the last row
-        rows = torch.from_numpy(np.where(is_token, self.starts[:, None] + columns, padding).ravel()).to(device)
+        is_token = np.arange(self.lengths.max()) < self.lengths[:, None]
+        rows = is_token.ravel().nonzero()[0]
+        # One copy to a GPU: the places of tokens, then the mask.
+        sent = torch.from_numpy(np.concatenate([rows.view(np.uint8), is_token.ravel().view(np.uint8)])).to(device)
+        places = sent[: rows.nbytes].view(torch.long)
+        mask = sent[rows.nbytes :].view(torch.bool).unflatten(0, is_token.shape)
 
         def padded(value: Tensor) -> Tensor:
-            with_padding = torch.cat([value, value.new_zeros(1, *value.shape[1:])]).to(device)
-            return with_padding.index_select(0, rows).unflatten(0, is_token.shape)
+            with_padding = value.new_zeros(is_token.size, *value.shape[1:])
+            return with_padding.index_copy_(0, places, value).unflatten(0, is_token.shape)
 
-        per_token = _restored({name: padded(value) for name, value in self.per_token.items()})
-        return States(torch.from_numpy(is_token).to(device), per_token, self.texts(device))
+        per_token = _restored({name: value.to(device) for name, value in self.per_token.items()})
+        return States(mask, {name: padded(value) for name, value in per_token.items()}, self.texts(device))
 
     def texts(self, device: torch.device) -> Mapping[str, Tensor]:
         """The states of whole texts in float32, which need none of the tokens' states."""
@@ -183,7 +185,7 @@ def _restored(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
             both = value.view(torch.int8)
             # A shift to the right brings the sign along.
             whole = torch.cat(((both << 4) >> 4, both >> 4), dim=-1) if value.dtype == _PACKED else value
-            restored[name] = whole.float() * tensors[name + _SCALE].float()
+            restored[name] = whole * tensors[name + _SCALE].float()
         elif not name.endswith(_SCALE):
             restored[name] = value.float() if value.is_floating_point() else value.long()
     return restored

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
 from ap_ranker.ranking.ranking_request import RankingRequest, matched_together
 from ap_ranker.ranking.rule import Numbers, Signals, Weights, rank
 from ap_ranker.ranking.stored_encodings import Encodings
-from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_number, float32_array
+from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_number, fetched, float32_array
 from ap_ranker.text.language_detection import LANGUAGES, main_language
 from ap_ranker.text.tokenizer import TokenBatch
 
@@ -316,6 +316,11 @@ class Ranker(TextEncoder):
         distinct = dict.fromkeys(chain.from_iterable(request.answers for request in batch))
         place_of = {text: place for place, text in enumerate(distinct)}
         scores, cosines = np.full((2, len(batch), len(place_of)), np.nan)
+        question_vectors = None
+        computed: list[tuple[NDArray[Any], Sequence[int] | slice, Tensor]] = []  # numbers, and where they belong
+        if vectors is not None:
+            question_vectors = np.empty(vectors.shape, np.float32)
+            computed.append((question_vectors, slice(None), vectors))
         for rows, kept in self._kept_states(list(place_of), batch_size, rounded=True):
             if vectors is None and self._reads(kept):
                 for number, question in enumerate(states.split() if len(batch) > 1 else [states]):
@@ -323,11 +328,12 @@ class Ranker(TextEncoder):
                 continue
             answers = kept.dequantize(self.device)
             match = self.model.match_in_parts if self._is_on_gpu else self.model.match
-            scores[:, rows] = float32_array(match(states, answers))
+            computed.append((scores, rows, match(states, answers)))
             answer_vectors = None if vectors is None else self.model.text_vectors(answers)
             if vectors is not None and answer_vectors is not None:
-                cosines[:, rows] = float32_array(vectors @ answer_vectors.T)
-        question_vectors = None if vectors is None else float32_array(vectors)
+                computed.append((cosines, rows, vectors @ answer_vectors.T))
+        for (array, columns, _), numbers in zip(computed, fetched([part for *_, part in computed]), strict=True):
+            array[:, columns] = numbers
         for number, request in enumerate(batch):
             # Copies are scored once: two rows of a product may differ in the last bit.
             places = [place_of[text] for text in request.answers]

@@ -359,7 +359,10 @@ class TextEncoder:
     def encode_questions(self, texts: Sequence[str]) -> States:
         """States of B questions."""
         self._stop_training()
-        return self.model.encode_questions(TokenBatch.from_lists(self.tokenize_questions(texts), self.device))
+        tokens = self.tokenize_questions(texts)
+        if self._loaded is not None:
+            return self._loaded.question_encoder.encode_questions(tokens, self.device)
+        return self.model.encode_questions(TokenBatch.from_lists(tokens, self.device))
 
     def tokenize_questions(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of B questions; one that repeats itself is read once (`without_repetition`), typing errors are
@@ -448,6 +451,14 @@ def float32_array(values: Tensor) -> NDArray[np.float32]:
     """The numbers in float32, on the CPU."""
     array: NDArray[np.float32] = values.float().cpu().numpy()
     return array
+
+
+def fetched(parts: Sequence[Tensor]) -> list[NDArray[np.float32]]:
+    """Some (B, ·) numbers in float32, on the CPU: a GPU copies them together, so that it is waited for once."""
+    if not parts:
+        return []
+    together = float32_array(torch.cat([part.float() for part in parts], dim=1))
+    return np.split(together, np.cumsum([part.shape[1] for part in parts])[:-1], axis=1)
 
 
 def check_number(what: str, value: object, minimum: int) -> None:

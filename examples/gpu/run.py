@@ -24,6 +24,7 @@ from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.cli.options import Device
 from ap_ranker.errors import InputError, check_known
 from ap_ranker.files import write_text_atomically
+from ap_ranker.models.pretrained import DEFAULT_ENCODER
 from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.ranker import resolve_device
 from ap_ranker.training.config import read_training_config
@@ -36,7 +37,7 @@ ROOT = Path(__file__).resolve().parents[2]
 REPRODUCE = ROOT / "examples" / "reproduce"
 FAQ = ROOT / "examples" / "faq"
 
-KINDS = ("tests", "benchmark", "rows", "peers")
+KINDS = ("tests", "speed", "benchmark", "rows", "peers")
 """The parts, the most important first."""
 
 ROWS = (
@@ -52,6 +53,7 @@ ROWS = (
 
 MODELS = "ap-transformer,ap-cnn,ap-bilstm,qa-bilstm,global-local,bimpm"
 LEARNERS = "ap-transformer,ap-cnn,ap-bilstm"
+ENCODERS = f"{DEFAULT_ENCODER},sentence-transformers/all-mpnet-base-v2"
 
 SECONDS = 3 * 3_600.0
 """Maximum time of a part; one that takes longer is ended and fails. A paper's recipe has 26,675 steps, of a thousand
@@ -86,6 +88,8 @@ def parts(
     seeds: Sequence[int] = (1, 2, 3),
     embeddings: str | None = None,
     questions: int = 20,
+    encoders: Sequence[str] = (),
+    answers: int = 100_000,
     at_once: int = 1,
 ) -> dict[str, list[Part]]:
     """All parts by their kind; `data` has the folder of each data set that is here. All folders are absolute."""
@@ -101,6 +105,12 @@ def parts(
         options += ["--runs", str(output / "runs"), "--results", str(output / "rows" / part)]
         return Part(part, [str(REPRODUCE / "run.py"), str(config), *options], output / "rows" / part)
 
+    speed: list[Part] = []
+    for encoder in encoders:
+        measure = ["-m", "benchmarks.gpu_speed", str(data["insuranceqa"]), "--encoder", encoder, "--device", device]
+        name = Path(encoder).name
+        speed.append(Part(f"speed-{name}", [*measure, "--rounds", str(questions)]))
+        speed.append(Part(f"answers-{name}", [*measure, "--answers", str(answers)]))
     workers = ["-n", str(at_once)] if at_once > 1 else []
     tests = ["-m", "pytest", "-m", "gpu", "-q", *workers, str(ROOT / "tests" / "gpu")]
     timed = ["--models", MODELS, "--epochs-of", LEARNERS, "--questions", str(questions)]
@@ -108,6 +118,7 @@ def parts(
     compared += ["--peers", "bi-encoder,cross-encoder", "--output", str(output / "peers")]
     return {
         "tests": [Part("tests", tests)],
+        "speed": speed,
         "benchmark": [Part("benchmark", ["-m", "benchmarks", str(data["insuranceqa"]), *timed, *tables("benchmark")])],
         "rows": [row(name, seed) for seed in seeds for name in rows if data[name.partition("/")[0]]],
         "peers": [Part("peers", ["-m", "ap_ranker", "compare", str(faq), *compared, *tables("peers")])],
@@ -126,14 +137,17 @@ def command(
     ),
     embeddings: Annotated[str | None, typer.Option(help="Word vectors that the rows' word models begin with.")] = None,
     seeds: Annotated[str, typer.Option(help="Of the training runs, separated by commas.")] = "1,2,3",
-    questions: Annotated[int, typer.Option(min=1, help="Questions that the benchmark times.")] = 20,
+    questions: Annotated[int, typer.Option(min=1, help="Questions that the benchmark times; rounds of `speed`.")] = 20,
+    encoders: Annotated[str, typer.Option(help="Whose `speed` is measured: names on the hub, or folders.")] = ENCODERS,
+    answers: Annotated[int, typer.Option(min=1, help="Answers that each of them reads, in 200 s at most.")] = 100_000,
     at_once: Annotated[int, typer.Option(min=1, help="Training runs that share the GPU; processes of the tests.")] = 4,
     minutes: Annotated[float, typer.Option(min=0, help="Maximum time of all parts together.")] = 600,
     device: Device = "cuda:0",
     output: Annotated[Path, typer.Option(help="A folder for tables, logs and checkpoints.")] = Path("gpu"),
     results: Annotated[Path, typer.Option(help="The folder of the papers' tables, which get the rows.")] = REPRODUCE,
 ) -> None:
-    """Run the GPU's tests, the benchmark, rows of the papers' tables, and ap-transformer beside its peers."""
+    """Run the GPU's tests, measures of speed, the benchmark, rows of the papers' tables, and ap-transformer beside its
+    peers."""
     ends = perf_counter() + 60 * minutes
     with report_user_errors():
         resolve_device(device)
@@ -153,11 +167,14 @@ def command(
             seeds=whole_numbers("--seeds", seeds),
             embeddings=embeddings,
             questions=questions,
+            encoders=encoders.split(","),
+            answers=answers,
             at_once=at_once,
         )
         run, failed = partial(_run, output=output, results=results, ends=ends), []
-        with ThreadPoolExecutor(at_once) as pool:
-            for group in (every[kind] for kind in KINDS if kind in wanted):
+        for kind in (kind for kind in KINDS if kind in wanted):
+            group = every[kind]
+            with ThreadPoolExecutor(1 if kind == "speed" else at_once) as pool:  # which nothing else may disturb
                 failed += [part.name for part, done in zip(group, pool.map(run, group), strict=True) if not done]
         if failed:
             raise InputError(f"Expected all parts to finish, but not {', '.join(failed)} did. Run the command again.")

@@ -13,6 +13,7 @@ import pytest
 import torch
 from conftest import ROOT, imported
 from pretended_cuda import pretended_gpu
+from random_encoders import BERT, pooled, word_pieces, write
 from refusals import absent
 from typer.testing import CliRunner
 
@@ -97,6 +98,7 @@ def test_the_configurations_of_all_parts_exist(gpu: ModuleType, tmp_path: Path) 
     data = {"insuranceqa": tmp_path, "semeval": None}
     found = gpu.parts(data, tmp_path, tmp_path, device="cpu", seeds=[1, 2], embeddings="vectors")
     assert tuple(found) == gpu.KINDS
+    assert found["speed"] == []
     names = [name.replace("/", "-") for name in gpu.ROWS if name.startswith("insuranceqa/")]
     assert [part.name for part in found["rows"]] == [f"{name}-seed{seed}" for seed in (1, 2) for name in names]
     for part in found["rows"]:
@@ -145,21 +147,25 @@ def test_all_parts_with_toy_data(gpu: ModuleType, device: str, tmp_path: Path) -
     toy = str(tmp_path / "toy")
     options = ["--insuranceqa", toy, "--faq", toy, "--device", device, "--seeds", "1", "--questions", "2"]
     options += ["--rows", "insuranceqa/ap-transformer-gpu,insuranceqa/ap-bilstm-paper", "--at-once", "2"]
-    options += ["--output", str(output), "--results", str(tmp_path)]
+    options += ["--output", str(output), "--results", str(tmp_path), "--answers", "12"]
+    encoder = write(tmp_path, BERT | {"max_position_embeddings": 256}, word_pieces(), pooled("mean"))
+    options += ["--encoders", str(encoder)]
     code, printed = invoke(gpu, *options)
     logs = "".join(log.read_text() for log in output.glob("*.log"))
     assert code == 0, printed + logs
     assert {file.stem for file in output.glob("*.done")} == {
-        *("tests", "benchmark", "peers"),
+        *("tests", "speed-encoder", "answers-encoder", "benchmark", "peers"),
         *("insuranceqa-ap-transformer-gpu-seed1", "insuranceqa-ap-bilstm-paper-seed1"),
     }
     assert ("skipped" in (output / "tests.log").read_text()) == (device == "cpu")
     assert json.loads((output / "benchmark.json").read_text())
     assert "cross-encoder" in (output / "peers.md").read_text()
+    assert "| ap-transformer, no graphs |" in (output / "speed-encoder.log").read_text()
+    assert "| bi-encoder | 12 |" in (output / "answers-encoder.log").read_text()
     rows = (tmp_path / "results.json").read_text()
     assert "ap-transformer-gpu" in rows
     assert "ap-bilstm-paper" in rows
     (output / "insuranceqa-ap-bilstm-paper-seed1.done").unlink()
     code, printed = invoke(gpu, *options)
-    assert (code, printed.count("finished before"), printed.count("finished,")) == (0, 4, 1)
+    assert (code, printed.count("finished before"), printed.count("finished,")) == (0, 6, 1)
     assert (tmp_path / "results.json").read_text() == rows

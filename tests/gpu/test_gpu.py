@@ -14,6 +14,7 @@ from naive.case import Case
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.ranking.cache import EncodingCache
+from ap_ranker.ranking.captured_encoder import MOST_APART_UNPADDED
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import TokenBatch
@@ -69,6 +70,30 @@ def test_encodings_of_a_gpu_are_those_of_a_cpu(tmp_path: Path) -> None:
     cpu, gpu = (Ranker.from_pretrained(folder, device) for device in ("cpu", "cuda"))
     assert torch.allclose(gpu.embed_answers(TEXTS), cpu.embed_answers(TEXTS), atol=1e-4)
     assert torch.allclose(gpu.embed_questions(TEXTS), cpu.embed_questions(TEXTS), atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [1, 5, 32])
+def test_questions_encoded_by_graphs(rows: int, tmp_path: Path) -> None:
+    """Have the states that they have without, also if others are encoded meanwhile."""
+    ranker = Ranker.from_pretrained(write_checkpoint("ap-transformer", tmp_path / "c"), "cuda")
+    words = " ".join(TEXTS).split()
+    found = []
+    with torch.inference_mode():
+        for longest in (3, 3, 9, 18, 18, 7, 1):
+            texts = [" ".join(words[place % 20 :][: longest - place % longest]) for place in range(rows)]
+            found.append((texts, ranker.encode_questions(texts)))
+        assert {width for _, width in ranker._checkpoint.question_encoder._passes} == {16, 20}
+        for texts, states in found:
+            tokens = ranker.tokenize_questions(texts)
+            expected = ranker.model.encode_questions(TokenBatch.from_lists(tokens, "cuda"))
+            assert torch.equal(states.mask, expected.mask)
+            for name in ("states", "weights"):
+                assert torch.allclose(
+                    states.per_token[name], expected.per_token[name], rtol=0, atol=MOST_APART_UNPADDED
+                )
+            assert torch.allclose(
+                states.per_text["pooled"], expected.per_text["pooled"], rtol=0, atol=MOST_APART_UNPADDED
+            )
 
 
 def test_copy_bandwidth() -> None:
