@@ -11,7 +11,7 @@ import pytest
 WORK = 0.3
 """Seconds of processor time of the work by which the machine is measured."""
 
-BUSIEST = 3.0
+BUSIEST = 2.0
 """How many times as long as alone that work may take: beyond it, a limit of seconds would prove nothing."""
 
 
