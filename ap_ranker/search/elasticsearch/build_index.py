@@ -447,7 +447,7 @@ class _Builder:
         counted = notes.get("searches", {})
         if counted.get("number") == searches:
             return bool(time.time() - counted["since"] >= UNUSED_SECONDS)
-        _note(self.cluster, index, notes | {"searches": {"number": searches, "since": time.time()}})
+        _note(self.cluster, index, {**notes, "searches": {"number": searches, "since": time.time()}})
         return False
 
     def _all_parts_have_run(self, entries: Mapping[str, Document]) -> bool:
