@@ -24,6 +24,9 @@ OLDEST_TESTS := $(addprefix tests/,test_packaging.py text data ranking evaluatio
 # What needs three nodes of Elasticsearch.
 ON_THREE_NODES := tests/elastic/test_cluster.py tests/elastic/test_exhausted_cluster.py
 
+# What also runs there: the website of two servers, and how texts are read.
+OF_THE_CLUSTER := $(addprefix tests/elastic/,test_seen_in_time.py test_site.py test_reading.py)
+
 # What `make gpu` reads: the folders of the papers' data sets, and word vectors.
 INSURANCEQA ?= insuranceqa
 SEMEVAL ?=
@@ -72,8 +75,8 @@ test-slow: $(INSTALLED)  ## the slow ones: real training on the example FAQ
 crash: $(INSTALLED)  ## kill every command at 200 moments and fill its disk 20 times: nothing that was kept may be lost
 	cd tests && PYTHONPATH=..:. ../$(BIN)/python -m crash.run
 
-cluster: $(INSTALLED)  ## Elasticsearch on three nodes: one is lost under load and during index, a checkpoint is rolled out; all expectations of reading
-	AP_RANKER_CLUSTER=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs -m "not slow" $(ON_THREE_NODES) tests/elastic/test_reading.py
+cluster: $(INSTALLED)  ## Elasticsearch on three nodes: one is lost under load and during index, a checkpoint is rolled out; two servers in a browser; all expectations of reading
+	AP_RANKER_CLUSTER=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs -m "not slow" $(ON_THREE_NODES) $(OF_THE_CLUSTER)
 
 cluster-quick: $(INSTALLED)  ## the shortest part of it: what has not begun after 150 seconds is skipped
 	AP_RANKER_CLUSTER=1 AP_RANKER_CLUSTER_SECONDS=150 OMP_NUM_THREADS=1 \

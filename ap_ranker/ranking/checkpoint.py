@@ -68,6 +68,9 @@ CARD = "README.md"
 HUB_FILES = [CONFIG, WEIGHTS, TOKENIZER, CARD]
 """What the hub gets and gives of a checkpoint."""
 
+CALIBRATED = ("prior", "faq")
+"""What a calibration replaces in the configuration, besides the calibration itself."""
+
 TRAINED_QUESTIONS = "trained_questions.txt"
 """A file with 32 bits of the SHA-256 of each question that it has learnt from; it is not pushed to the hub.
 
@@ -133,6 +136,8 @@ class CheckpointConfig:
     floor: float | None = None  # of what is worth showing, without a calibration, which has its own
     faq: FAQSketch | None = None  # that it was trained or, later, calibrated on; none in older checkpoints
     verdict: Verdict | None = None  # of its training; none in untrained and older checkpoints
+    # Of `CALIBRATED`, what it had before it was calibrated: its fingerprint, by which states are found, stays.
+    uncalibrated: Mapping[str, Any] | None = None
 
 
 def checkpoint_draft(folder: Path) -> AbstractContextManager[Path]:
@@ -226,6 +231,19 @@ def write_checkpoint_config(folder: Path, config: CheckpointConfig) -> None:
     """Write only a checkpoint's `config.json`, atomically."""
     content = asdict(config) | {"format_version": MODELS[config.model].format_version}
     write_text_atomically(folder / CONFIG, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_calibration(
+    folder: Path, *, calibration: Mapping[str, Calibration], prior: Mapping[str, Calibration], faq: FAQSketch
+) -> None:
+    """Write what was fitted on a FAQ into the `config.json` of its checkpoint, atomically; all else stays as it is."""
+    values = read_json_file(folder / CONFIG)
+    if values.get("uncalibrated") is None:
+        values["uncalibrated"] = {name: values[name] for name in CALIBRATED if name in values}
+    for name, fits in {"calibration": calibration, "prior": prior}.items():
+        values[name] = {kind: asdict(fit) for kind, fit in fits.items()}
+    values["faq"] = asdict(faq)
+    write_text_atomically(folder / CONFIG, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 
 
 def is_checkpoint(folder: Path) -> bool:

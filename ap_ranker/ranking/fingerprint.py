@@ -13,7 +13,7 @@ import torch
 
 from ap_ranker.errors import InputError
 from ap_ranker.files import cache_folder, file_version, hash_of_files, write_text_atomically
-from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS
+from ap_ranker.ranking.checkpoint import CALIBRATED, CONFIG, TOKENIZER, WEIGHTS
 from ap_ranker.text.reading import READING_VERSION
 
 Version = tuple[tuple[int, ...], ...]
@@ -25,10 +25,15 @@ def text_key(text: str) -> bytes:
 
 
 def fingerprint(checkpoint: Path) -> str:
-    """A hash of a checkpoint's weights, vocabulary and sizes: 64 hexadecimal digits."""
+    """A hash of a checkpoint's weights, vocabulary and sizes: 64 hexadecimal digits, the same after a calibration."""
     config = json.loads((checkpoint / CONFIG).read_text(encoding="utf-8"))
-    for name in ("training", "calibration"):  # neither affects the encodings
+    uncalibrated = config.get("uncalibrated")
+    not_encoding = ["training", "calibration", "uncalibrated"]
+    if uncalibrated is not None:
+        not_encoding += CALIBRATED
+    for name in not_encoding:
         config.pop(name, None)
+    config |= uncalibrated or {}
     return hash_of_files([checkpoint / WEIGHTS, checkpoint / TOKENIZER], json.dumps(config, sort_keys=True).encode())
 
 

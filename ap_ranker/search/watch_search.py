@@ -31,8 +31,11 @@ from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import Mi
 
 logger = logging.getLogger(__name__)
 
-PAUSE = 0.5
-"""Seconds between two looks at the files, at least."""
+PAUSE = 0.2
+"""Seconds between two looks at the files and at the owner's changes, at least."""
+
+STILL = 0.5
+"""Seconds for which all looks at a file must have seen the same before it counts, as it may be half written."""
 
 TIMES = 20
 """How many times as long as a look two of them are apart, at least."""
@@ -103,7 +106,7 @@ class _FileChanges:
 class SearchWatcher:
     """Keeps a search like the documents of its setup, or those that its pipeline's file names, and like its checkpoint.
 
-    A change counts when two looks have seen the same, so that a file that is still being written is left alone. All is
+    A change of a file counts when it has stayed as it is for a moment, as it may still be being written. All is
     switched in one step, so that a question meets what was or what is new: of documents, only what is new is encoded
     before; for a checkpoint, a second pipeline with all documents. If files cannot be read, or the checkpoint not
     search with the limits of this search, a warning says why, and the search stays as it is.
@@ -138,15 +141,19 @@ class SearchWatcher:
 
     def _follow(self) -> None:
         seen = None
+        seen_since = 0.0
         pause = PAUSE
         while not self._closed.wait(pause):
             started = time.thread_time()
             versions = [watched.documents.look() for watched in self.documents]
             checkpoint = self._setup.look(self._search)
             pause = max(PAUSE, TIMES * (time.thread_time() - started))
-            # A file may be half written; of the overlay's database, each look sees what is whole.
-            now = ([version.files for version in versions], checkpoint)
-            if now == seen:
+            # Of the overlay's database, each look sees what is whole.
+            files = ([version.files for version in versions], checkpoint)
+            if files != seen:
+                seen = files
+                seen_since = time.monotonic()
+            elif time.monotonic() - seen_since >= STILL:
                 for watched, version in zip(self.documents, versions, strict=True):
                     before = watched.documents.version
                     if version == before:
@@ -163,7 +170,6 @@ class SearchWatcher:
                     if self._waits:  # for `ap-ranker index`, which makes the checkpoint's index
                         self._checkpoint = None
                         pause = max(pause, INDEX_SECONDS)
-            seen = now
 
     def _try(self, change: Callable[[], None], place: Path) -> None:
         try:

@@ -38,7 +38,7 @@ from ap_ranker.evaluation.evaluate import trained_match
 from ap_ranker.evaluation.evaluation_set import easy_warnings
 from ap_ranker.files import restore, write_text_atomically
 from ap_ranker.progress import Progress, untold
-from ap_ranker.ranking.checkpoint import CARD, CheckpointConfig, read_checkpoint_config, write_checkpoint_config
+from ap_ranker.ranking.checkpoint import CARD, CheckpointConfig, write_calibration
 from ap_ranker.ranking.decision import PRECISION
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import Ranker
@@ -359,9 +359,7 @@ def _write(
 ) -> list[str]:
     """Write what was fitted on a FAQ into its checkpoint and card, and return the names of these files."""
     card = card_with_calibration(folder, section)
-    sketch = FAQSketch.with_language(faq.answer_texts)
-    config = replace(read_checkpoint_config(folder), calibration=fits, prior=prior, faq=sketch)
-    write_checkpoint_config(folder, config)
+    write_calibration(folder, calibration=fits, prior=prior, faq=FAQSketch.with_language(faq.answer_texts))
     if card is None:
         return ["config.json"]
     write_text_atomically(folder / CARD, card)

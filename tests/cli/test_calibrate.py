@@ -16,6 +16,7 @@ from ap_ranker.data.split import split_file
 from ap_ranker.evaluation.calibration_fit import outcome, rankings_by_kind, top_answers
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.faq_sketch import FAQSketch
+from ap_ranker.ranking.fingerprint import fingerprint
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Basis, Calibration
 from ap_ranker.training.calibrate import calibrate
@@ -57,7 +58,7 @@ def test_calibrate(folder: Path) -> None:
     assert "36 questions of dev.csv, each by a fit to others" in printed
     assert "12 questions of test.csv" in printed
     config = read_checkpoint_config(folder / "ranker")
-    assert replace(config, calibration={}, prior={}, faq=None) == before
+    assert replace(config, calibration={}, prior={}, faq=None, uncalibrated=None) == before
     assert {each.basis for each in config.prior.values()} == {Basis.PRIOR}
     answers = read_dataset(folder, "test").answers
     assert config.faq == FAQSketch.with_language([answer.text for answer in answers])
@@ -84,6 +85,27 @@ def test_calibrate(folder: Path) -> None:
         assert f"{name} {numbers['test'][kind]['calibration_error']:.3f}" in card
     assert any(fit.thresholds for fit in config.calibration.values())
     assert not list(folder.rglob(".*.part"))
+
+
+@pytest.mark.parametrize("is_of_an_earlier_release", [False, True])
+def test_what_is_encoded_stays_good(folder: Path, is_of_an_earlier_release: bool) -> None:
+    """Whatever FAQ it is calibrated on, and how often: indexes and states are found by the fingerprint."""
+    config = folder / "ranker" / "config.json"
+    if is_of_an_earlier_release:  # which wrote fewer settings
+        values = json.loads(config.read_text())
+        for name in ("prior", "faq", "floor", "verdict", "uncalibrated"):
+            values.pop(name, None)
+        config.write_text(json.dumps(values))
+    before = fingerprint(folder / "ranker")
+    contents = set()
+    for answers in (ANSWERS, ANSWERS + "4,a bell for each child's bicycle\n", ANSWERS):
+        (folder / "answers.csv").write_text(answers)
+        run("ranker", "dev.csv", "--answers", "answers.csv", "--precision", "0.3")
+        contents.add(config.read_bytes())
+        assert fingerprint(folder / "ranker") == before
+    assert len(contents) == 2
+    reconfigure(folder / "ranker", max_tokens=7)
+    assert fingerprint(folder / "ranker") != before
 
 
 @pytest.mark.parametrize(("options", "shown"), [((), "10%"), (("--share", 0.3), "30%")])

@@ -16,6 +16,7 @@ class Adapter(ThreadingHTTPServer):
     Attributes:
         requests: method and path of every request.
         traffic: bytes of the bodies of requests and answers.
+        received: bytes of the bodies of answers alone.
         encodings: how the body of each answer was compressed, if it was.
         before: called with method and path before a request goes on; an answer it returns, a status and a dictionary,
             is given instead; `ConnectionError` drops the connection.
@@ -31,6 +32,7 @@ class Adapter(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         self.requests: list[tuple[str, str]] = []
         self.traffic = 0
+        self.received = 0
         self.encodings: list[str | None] = []
         self.authorization: list[str | None] = []
         self.before: Callable[[str, str], tuple[int, dict[str, object]] | None] = lambda method, path: None
@@ -61,6 +63,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return
             status, kinds, content = self._ask(body)
             self.server.traffic += len(body) + len(content)
+            self.server.received += len(content)
             self.server.encodings.append(kinds.get("Content-Encoding"))
             self.server.after(self.command, self.path)
             self._answer(status, kinds, content)

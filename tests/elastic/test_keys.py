@@ -107,6 +107,7 @@ def test_the_owners_changes_need_the_role_of_the_desk(
 ) -> None:
     """Without it, the log names the privilege."""
     monkeypatch.setattr(watch_search, "PAUSE", 0.05)
+    monkeypatch.setattr(watch_search, "STILL", 0.05)
     monkeypatch.setattr(watch_search, "INDEX_SECONDS", 0.2)
     file = pipeline(tmp_path, checkpoint, hosts=secured.url, ca_certs=secured.ca)
     search = Search(tmp_path, secured, None, "faq")  # type: ignore[arg-type]  # no proxy

@@ -29,6 +29,7 @@ from elastic.test_index import FAQ, counts, index, stored, write
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch_search, "PAUSE", 0.05)
+    monkeypatch.setattr(watch_search, "STILL", 0.05)
     monkeypatch.setattr(watch_search, "INDEX_SECONDS", 0.2)
 
 

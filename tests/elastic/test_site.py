@@ -38,11 +38,10 @@ from ap_ranker.web.page.settings import PageSettings
 from ap_ranker.web.suggestions import Suggestions
 from elastic.adapter import Adapter
 from elastic.conftest import Search
-from elastic.engine import WHOLE, Engine
 from haystack_integrations.common.ap_ranker.entries import to_document
 
-SECONDS = 2.0 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-"""Within which a change at one server is seen at the other: 2 on a machine that has time for it."""
+LATER = 2.0
+"""Seconds after which a change at one server is seen at the other, on a machine that has time for it."""
 
 FAQ = [
     ("Where is my parcel?", "Open the tracking link in your e-mail.", "Delivery"),
@@ -298,9 +297,7 @@ def test_two_servers_are_one_site(
             desk.get_by_label("Answer", exact=True).fill(NEW[1])
             desk.get_by_role("button", name="Save").click()
             expect(desk.locator("#editor")).to_be_hidden()
-            start = time.monotonic()
-            wait_until(lambda: NEW[1] in second.answers(NEW[0]), SECONDS)
-            print(f"a new entry: {time.monotonic() - start:.2f} s")
+            wait_until(lambda: NEW[1] in second.answers(NEW[0]))
         assert suggested(second, "do you rent") == [NEW[0]]
         with opened(browser, second.address, "en-GB") as page:
             ask(page, NEW[0])
@@ -324,9 +321,7 @@ def test_two_servers_are_one_site(
             asked = first.post("api/search", question=sentence)
             return (asked["basis"], asked["answers"][0]["answer"]) == ("known question", NEW[1])
 
-        start = time.monotonic()
-        wait_until(is_known, SECONDS)
-        print(f"an accepted wording: {time.monotonic() - start:.2f} s")
+        wait_until(is_known)
         asked_vectors = {
             "nested": {"path": "ap_ranker_asked", "query": {"exists": {"field": "ap_ranker_asked.vector"}}}
         }
@@ -375,30 +370,6 @@ def before_the_first_write(servers: Sequence[Server], met: Sequence[Server], hap
 
 
 @pytest.mark.usefixtures("owned")
-def test_the_writer_is_killed(search: Search, checkpoint: Path, place: str) -> None:
-    """It has the lock, and has written nothing: the other server writes in its place."""
-    search.write_pipelines(checkpoint)
-    index(search)
-    with two_servers(search, place) as servers:
-        killed: list[Server] = []
-
-        def kill(server: Server) -> None:
-            killed.append(server)
-            server.process.kill()
-            raise ConnectionError
-
-        before_the_first_write(servers, killed, kill)
-        servers[0].add()
-        wait_until(lambda: bool(killed))
-        start = time.monotonic()
-        [left] = [server for server in servers if server not in killed]
-        wait_until(lambda: NEW[1] in left.answers(NEW[0]))
-        seconds = time.monotonic() - start
-        print(f"a killed writer: {seconds:.2f} s")
-        assert seconds < SECONDS
-
-
-@pytest.mark.usefixtures("owned")
 def test_a_writer_that_slept_undoes_nothing(search: Search, checkpoint: Path, place: str) -> None:
     """It awakes with the lock of before, when the other server has deleted what it is about to write."""
     search.write_pipelines(checkpoint)
@@ -421,7 +392,7 @@ def test_a_writer_that_slept_undoes_nothing(search: Search, checkpoint: Path, pl
         wait_until(lambda: NEW[1] not in awake.answers(NEW[0]))
         asleep.append(awake)  # the request of the one that sleeps goes on
         os.kill(asleep[0].process.pid, signal.SIGCONT)
-        time.sleep(SECONDS)
+        time.sleep(LATER)
         wait_until(lambda: NEW[0] not in [each["question"] for each in search.documents().values()])
 
 
@@ -453,19 +424,3 @@ def test_a_change_that_a_killed_server_has_not_written(search: Search, place: st
         wait_until(lambda: server.process.returncode is not None)
     with serving(search, 2, place) as server:
         assert NEW[1] in server.answers(NEW[0])
-
-
-@pytest.mark.skipif(WHOLE not in os.environ, reason="three nodes: run by `make cluster`")
-@pytest.mark.usefixtures("owned")
-def test_a_node_is_lost(search: Search, cluster: Engine, place: str) -> None:
-    index(search)
-    with two_servers(search, place, cluster.urls) as (first, second):
-        cluster.run("kill", 3)
-        try:
-            start = time.monotonic()
-            first.add()
-            wait_until(lambda: NEW[1] in second.answers(NEW[0]))
-            print(f"{time.monotonic() - start:.2f} s")
-            assert suggested(second, "do you rent") == [NEW[0]]
-        finally:
-            cluster.run("up", 3)

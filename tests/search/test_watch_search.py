@@ -46,6 +46,7 @@ pytestmark = pytest.mark.usefixtures("forking")
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch_search, "PAUSE", 0.05)
+    monkeypatch.setattr(watch_search, "STILL", 0.05)
 
 
 @pytest.fixture

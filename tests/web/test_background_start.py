@@ -147,6 +147,7 @@ def test_a_late_error_leaves_bm25(
 
 def test_an_edit_is_found_meanwhile(setup: SearchSetup, gate: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch_search, "PAUSE", 0.05)
+    monkeypatch.setattr(watch_search, "STILL", 0.05)
     search, documents = setup.load()
     started = BackgroundStart(search, setup, documents, 1)
     following = SearchWatcher(search, setup)

@@ -66,6 +66,7 @@ def owner(
 ) -> Iterator[TestClient]:
     """Whoever has the key, at a server that follows what is changed."""
     monkeypatch.setattr(watch_search, "PAUSE", 0.05)
+    monkeypatch.setattr(watch_search, "STILL", 0.05)
     write_faq(tmp_path / "faq.csv")
     pipeline = write_pipeline(tmp_path, checkpoint)
     with set_up(tmp_path / "faq.csv", pipeline=pipeline, overlay=owners_changes(database.place)) as setup:

@@ -65,6 +65,7 @@ JUDGED = {"answer": f"{TEXTS[0]}\n{TEXTS[1]}", "stored_question": TEXTS[0]}
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch_search, "PAUSE", 0.05)
+    monkeypatch.setattr(watch_search, "STILL", 0.05)
 
 
 @pytest.fixture

@@ -76,6 +76,9 @@ class IndexTarget:
         return f"{self.maker}-{FIELDS_VERSION}"
 
 
+UNUSED_SECONDS = 24 * 3600.0
+"""How long nobody has searched an index that is deleted: a server may not have the newest checkpoints yet."""
+
 OFF = "-1"
 """The refresh interval of an index that is being made."""
 
@@ -417,7 +420,7 @@ class _Builder:
         self.cluster.write(index, actions, refresh=True)
 
     def _finish(self, layout: Layout, before: str | None, entries: Mapping[str, Document]) -> None:
-        """Let the FAQ's name mean the index; remove all but the one before."""
+        """Let the FAQ's name mean the index; remove those that are not searched any more, but for the one before."""
         client = self.cluster.client
         index = self.index
         kept = self.cluster.notes_of_indexes()
@@ -434,8 +437,18 @@ class _Builder:
         if before != index:
             self.cluster.move_alias(index)
         for other, theirs in kept.items():
-            if other not in (index, notes.get("previous")) and theirs.get("complete"):
+            is_older = other not in (index, notes.get("previous")) and theirs.get("complete")
+            if is_older and self._is_unused(other, theirs):
                 client.indices.delete(index=other)
+
+    def _is_unused(self, index: str, notes: Mapping[str, Any]) -> bool:
+        """Whether nobody has searched an index since an earlier run, a day ago or more; else that is noted anew."""
+        searches = self.cluster.searches_by_others(index)
+        counted = notes.get("searches", {})
+        if counted.get("number") == searches:
+            return bool(time.time() - counted["since"] >= UNUSED_SECONDS)
+        _note(self.cluster, index, {**notes, "searches": {"number": searches, "since": time.time()}})
+        return False
 
     def _all_parts_have_run(self, entries: Mapping[str, Document]) -> bool:
         """Whether each part has written its entries of this very FAQ; the last one to see so finishes."""

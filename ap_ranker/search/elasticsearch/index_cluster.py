@@ -36,6 +36,9 @@ WRITING_PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0)
 LISTING_PAUSES = (1.0, 2.0, 4.0)
 """Seconds before a listing begins anew, each time that a node is lost meanwhile, or the cluster is busy."""
 
+OWN_SEARCHES = "ap_ranker_index"
+"""The group in which Elasticsearch counts the searches of this module, which nobody is answered by."""
+
 LOST_MOMENT = "search_context_missing"
 """What Elasticsearch says if a point in time went with its node; the status of a missing index is 404, too."""
 
@@ -115,7 +118,9 @@ class Cluster:
         search = _search_for({"ids": {"values": wanted}})
         if len(wanted) > PAGE:
             return _stored(self._list(index, search))
-        answer = self.client.search(index=index, size=PAGE, allow_partial_search_results=False, **search)
+        answer = self.client.search(
+            index=index, size=PAGE, allow_partial_search_results=False, stats=[OWN_SEARCHES], **search
+        )
         return _stored(answer["hits"]["hits"])
 
     def list_ids(self, index: str) -> list[str]:
@@ -152,6 +157,7 @@ class Cluster:
                     sort=[{"_shard_doc": "asc"}],
                     track_total_hits=False,
                     allow_partial_search_results=False,
+                    stats=[OWN_SEARCHES],
                     **search,
                     **after,
                 )
@@ -213,8 +219,16 @@ class Cluster:
             aggs={"narrower": {"filter": narrower}},
             track_total_hits=True,
             allow_partial_search_results=False,
+            stats=[OWN_SEARCHES],
         )
         return int(answer["hits"]["total"]["value"]), int(answer["aggregations"]["narrower"]["doc_count"])
+
+    def searches_by_others(self, index: str) -> int:
+        """How many searches an index has answered, but for those of this class; anew from 0 where a node started."""
+        stats = self.client.indices.stats(index=index, metric="search", groups=[OWN_SEARCHES])
+        counted = stats["indices"][index]["total"]["search"]
+        own = counted.get("groups", {}).get(OWN_SEARCHES, {})
+        return int(counted["query_total"]) - int(own.get("query_total", 0))
 
     def move_alias(self, index: str) -> None:
         """Let the FAQ's name mean this index, in one step; an index of that name is removed."""

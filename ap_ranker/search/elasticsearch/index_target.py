@@ -97,8 +97,6 @@ def find_target(
 def _target_of(store: ElasticsearchFAQStore, ranker: Ranker, origin: str, embed: Any) -> IndexTarget:
     language = ranker.bm25_language
     notes: dict[str, Any] = {"checkpoint": ranker.source}
-    if ranker.config is not None:
-        notes["calibrations"] = sorted(ranker.config.calibration)
     if not ranker.has_vectors:
         return IndexTarget(store, index_maker(origin, language), language, origin, embed=embed, notes=notes)
     return IndexTarget(
