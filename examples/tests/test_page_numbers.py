@@ -92,6 +92,22 @@ def test_two_seeds_of_the_comparison() -> None:
     assert numbers(r"the bi-encoder is as good \(p = ([\d.]+)\)", results) == [float(larger)]
 
 
+def test_the_size_of_the_example() -> None:
+    """Where the tables of the comparison say it."""
+    (answers,) = numbers(r"all (\d+) answers", COMPARISON["data"])
+    pairs = max(
+        one["size"]
+        for one in json.loads((EXAMPLES / "small_data" / "results.json").read_text(encoding="utf-8"))
+        if one["data"] == "faq"
+    )
+    said = numbers(
+        r"The example FAQ: (\d+) test questions, (\d+) answers as candidates, ([\d,]+) training pairs", README
+    )
+    assert said == [COMPARISON["n_questions"], answers, pairs]
+    said = numbers(r"The example FAQ, (\d+) entries, ([\d,]+) training pairs, one seed", text_of(DOCS / "results.md"))
+    assert said == [answers, pairs]
+
+
 def test_known_wordings_in_the_readme() -> None:
     source = EXAMPLES / "known_wordings" / "README.md"
     names = ("ap-transformer with known wordings", "bi-encoder, wordings indexed", "BM25")
