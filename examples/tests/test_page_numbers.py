@@ -44,15 +44,19 @@ def rows(path: Path, heading: str = "") -> list[list[str]]:
 
 def row(path: Path, name: str, heading: str = "") -> list[str]:
     """The cells behind the first one of the one row with this name."""
-    (found,) = [others for first, *others in rows(path, heading) if first == name]
-    return found
+    (cells,) = [others for first, *others in rows(path, heading) if first == name]
+    return cells
 
 
 def few_pairs(data: str, method: str, size: int) -> dict[str, Any]:
     measured = json.loads((EXAMPLES / "small_data" / "results.json").read_text(encoding="utf-8"))
     key = (data, method, size)
-    (found,) = [one for one in measured if (one["data"], one["method"], one["size"]) == key]
-    return found
+    (wanted,) = [
+        measurement
+        for measurement in measured
+        if (measurement["data"], measurement["method"], measurement["size"]) == key
+    ]
+    return wanted
 
 
 def mrr(label: str) -> float:
@@ -86,7 +90,7 @@ def test_two_seeds_of_the_comparison() -> None:
     assert said == [float(ours), float(peer), round(p, 3)]
     results = text_of(DOCS / "results.md")
     assert numbers(r"two seeds: p = ([\d.]+)\)", results) == [round(p, 3)]
-    (alone,) = [one for one in COMPARISON["results"] if one["label"] == "ap-transformer, answers alone"]
+    (alone,) = [result for result in COMPARISON["results"] if result["label"] == "ap-transformer, answers alone"]
     assert numbers(r"this may be chance: p = ([\d.]+)\. ", results) == [round(alone["p_values"]["bi-encoder"], 2)]
     larger = row(archive, "to the bi-encoder", "A larger encoder")[-1]
     assert numbers(r"the bi-encoder is as good \(p = ([\d.]+)\)", results) == [float(larger)]
@@ -96,9 +100,9 @@ def test_the_size_of_the_example() -> None:
     """Where the tables of the comparison say it."""
     (answers,) = numbers(r"all (\d+) answers", COMPARISON["data"])
     pairs = max(
-        one["size"]
-        for one in json.loads((EXAMPLES / "small_data" / "results.json").read_text(encoding="utf-8"))
-        if one["data"] == "faq"
+        measurement["size"]
+        for measurement in json.loads((EXAMPLES / "small_data" / "results.json").read_text(encoding="utf-8"))
+        if measurement["data"] == "faq"
     )
     said = numbers(
         r"The example FAQ: (\d+) test questions, (\d+) answers as candidates, ([\d,]+) training pairs", README
@@ -132,8 +136,8 @@ def test_which_model() -> None:
 
 def distilled(name: str) -> dict[str, Any]:
     measured = json.loads((EXAMPLES / "distill" / "results.json").read_text(encoding="utf-8"))
-    (found,) = [one for one in measured if (one["data"], one["name"]) == ("faq", name)]
-    return found
+    (wanted,) = [measurement for measurement in measured if (measurement["data"], measurement["name"]) == ("faq", name)]
+    return wanted
 
 
 def test_students() -> None:
