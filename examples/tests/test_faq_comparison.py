@@ -8,6 +8,9 @@ import re
 import pytest
 from conftest import ROOT
 
+from ap_ranker.data.reader import read_dataset
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
+
 COMPARISON = json.loads((ROOT / "examples" / "faq" / "comparison.json").read_text())
 
 
@@ -29,6 +32,12 @@ def test_the_readmes_table() -> None:
     bm25 = table.pop("BM25")
     assert bm25[:2] == [pytest.approx(COMPARISON["bm25"][name], abs=5e-4) for name in ("P@1", "MRR")]
     assert not table
+
+
+def test_bm25_is_that_of_today() -> None:
+    """It learns nothing, so nothing but a change of how words are read moves it."""
+    test = read_dataset(ROOT / "examples" / "faq", "test")
+    assert EvaluationSet(test, language="english").bm25 == pytest.approx(COMPARISON["bm25"])
 
 
 def test_the_page_of_the_results_holds_the_table() -> None:

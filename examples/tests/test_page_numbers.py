@@ -1,0 +1,300 @@
+"""Numbers that several pages show, or sentences outside of the large tables, are those of their source."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+from conftest import ROOT, imported
+
+EXAMPLES = ROOT / "examples"
+DOCS = ROOT / "docs"
+
+
+def text_of(path: Path) -> str:
+    """The page with each paragraph and each item of a list on one line."""
+    return re.sub(r"(?<!\n)\n *(?![\n|#-])", " ", path.read_text(encoding="utf-8"))
+
+
+README = text_of(ROOT / "README.md")
+COMPARISON = json.loads((EXAMPLES / "faq" / "comparison.json").read_text(encoding="utf-8"))
+
+
+def numbers(pattern: str, page: str) -> list[float]:
+    """The groups of a pattern that fits once, as numbers."""
+    (groups,) = re.findall(pattern, page)
+    return [float(group.replace(",", "")) for group in ([groups] if isinstance(groups, str) else groups)]
+
+
+def rows(path: Path, heading: str = "") -> list[list[str]]:
+    """The cells of the tables below a heading of any level, or of the page, without asterisks and backquotes."""
+    page = path.read_text(encoding="utf-8")
+    if heading:
+        page = re.split(rf"^#+ {re.escape(heading)}$", page, flags=re.MULTILINE)[1]
+        page = re.split(r"^#", page, maxsplit=1, flags=re.MULTILINE)[0]
+    lines = [line.strip("|") for line in page.splitlines() if line.startswith("|")]
+    return [[re.sub(r"[`*]", "", cell).strip() for cell in line.split("|")] for line in lines]
+
+
+def row(path: Path, name: str, heading: str = "") -> list[str]:
+    """The cells behind the first one of the one row with this name."""
+    (cells,) = [others for first, *others in rows(path, heading) if first == name]
+    return cells
+
+
+def few_pairs(data: str, method: str, size: int) -> dict[str, Any]:
+    measured = json.loads((EXAMPLES / "small_data" / "results.json").read_text(encoding="utf-8"))
+    key = (data, method, size)
+    (wanted,) = [
+        measurement
+        for measurement in measured
+        if (measurement["data"], measurement["method"], measurement["size"]) == key
+    ]
+    return wanted
+
+
+def mrr(label: str) -> float:
+    """Of a row of the comparison, as a page shows it."""
+    (result,) = [result for result in COMPARISON["results"] if result["label"] == label]
+    return round(result["measures"]["MRR"][0], 3)
+
+
+def test_the_first_lines_of_the_readme() -> None:
+    """Quality is that of its own table; speed that of the benchmark's committed run."""
+    quality = r"MRR ([\d.]+) with known wordings, ([\d.]+) without\. The bi-encoder has ([\d.]+), BM25 ([\d.]+)\. "
+    ours, alone, peer = (mrr(label) for label in ("ap-transformer", "ap-transformer, answers alone", "bi-encoder"))
+    assert numbers(quality, README) == [ours, alone, peer, round(COMPARISON["bm25"]["MRR"], 3)]
+    (measured,) = [
+        cells
+        for first, *cells in rows(DOCS / "archive" / "benchmark.md", "Ranking the candidates of a question (ms)")
+        if (first, cells[0]) == ("ap-transformer", "100")
+    ]
+    times, milliseconds = numbers(r"([\d.]+) times faster than a cross-encoder.*?([\d.]+) ms for 100 cached", README)
+    assert times == float(measured[7].split(" ")[0])
+    assert milliseconds == round(float(measured[3]), 1)
+
+
+def test_two_seeds_of_the_comparison() -> None:
+    """The archive has them; two pages repeat them."""
+    archive = DOCS / "archive" / "results_example.md"
+    ours = row(archive, "two seeds of both (--seeds 2): ap-transformer")[-1].split(" ")[0]
+    (peer,) = re.findall(r"two seeds of both.*\n.*answers alone.*\n\| … bi-encoder \| \| ([\d.]+)", archive.read_text())
+    (p,) = numbers(r"With two seeds, p is ([\d.]+) for `ap-transformer` against the bi-encoder", text_of(archive))
+    said = numbers(r"has MRR ([\d.]+), the bi-encoder ([\d.]+) \(p = ([\d.]+)\)", README)
+    assert said == [float(ours), float(peer), round(p, 3)]
+    results = text_of(DOCS / "results.md")
+    assert numbers(r"two seeds: p = ([\d.]+)\)", results) == [round(p, 3)]
+    (alone,) = [result for result in COMPARISON["results"] if result["label"] == "ap-transformer, answers alone"]
+    assert numbers(r"this may be chance: p = ([\d.]+)\. ", results) == [round(alone["p_values"]["bi-encoder"], 2)]
+    larger = row(archive, "to the bi-encoder", "A larger encoder")[-1]
+    assert numbers(r"the bi-encoder is as good \(p = ([\d.]+)\)", results) == [float(larger)]
+
+
+def test_the_size_of_the_example() -> None:
+    """Where the tables of the comparison say it."""
+    (answers,) = numbers(r"all (\d+) answers", COMPARISON["data"])
+    pairs = max(
+        measurement["size"]
+        for measurement in json.loads((EXAMPLES / "small_data" / "results.json").read_text(encoding="utf-8"))
+        if measurement["data"] == "faq"
+    )
+    said = numbers(
+        r"The example FAQ: (\d+) test questions, (\d+) answers as candidates, ([\d,]+) training pairs", README
+    )
+    assert said == [COMPARISON["n_questions"], answers, pairs]
+    said = numbers(r"The example FAQ, (\d+) entries, ([\d,]+) training pairs, one seed", text_of(DOCS / "results.md"))
+    assert said == [answers, pairs]
+
+
+def test_known_wordings_in_the_readme() -> None:
+    source = EXAMPLES / "known_wordings" / "README.md"
+    names = ("ap-transformer with known wordings", "bi-encoder, wordings indexed", "BM25")
+    expected = [float(row(source, name)[1].split(" / ")[1]) for name in names]
+    assert numbers(r"the two are level: MRR ([\d.]+) and ([\d.]+), BM25 ([\d.]+)\.", README) == expected
+
+
+def test_which_model() -> None:
+    quick = few_pairs("faq", "transformer-frozen", 1848)
+    assert numbers(r"`ap-transformer --quick`: MRR ([\d.]+) \|", README) == [round(fmean(quick["model"]["MRR"]), 3)]
+    (larger,) = [
+        cells
+        for first, *cells in rows(DOCS / "encoders.md", "A large encoder")
+        if first.startswith("all-mpnet-base-v2, the last six")
+    ]
+    assert numbers(r"20 ms a question \| .*: ([\d.]+) with MPNet", README) == [float(larger[1])]
+    taught = distilled("bow-idf")
+    share = 100 * fmean(taught["model"]["MRR"]) / fmean(distilled("teacher")["model"]["MRR"])
+    assert numbers(r"\(docs/encoders.md\): ([\d.]+) % of the MRR", README) == [round(share, 1)]
+    assert fmean(taught["milliseconds"]) < 1
+
+
+def distilled(name: str) -> dict[str, Any]:
+    measured = json.loads((EXAMPLES / "distill" / "results.json").read_text(encoding="utf-8"))
+    (wanted,) = [measurement for measurement in measured if (measurement["data"], measurement["name"]) == ("faq", name)]
+    return wanted
+
+
+def test_students() -> None:
+    heading = "A small model that learns from a large one"
+    for name, shown in (("teacher", "teacher, ap-transformer"), ("bow-idf", "student, bow-idf")):
+        quality, time, size, training = row(DOCS / "encoders.md", shown, heading)
+        measured = distilled(name)
+        assert float(quality) == round(fmean(measured["model"]["MRR"]), 3)
+        assert time == f"{fmean(measured['milliseconds']):.2f} ms"
+        assert size == f"{fmean(measured['bytes_per_answer']):,.0f}"
+        assert training == f"{fmean(measured['training_seconds']):.0f} s"
+
+
+def means_of_languages() -> list[list[str]]:
+    """Of the shops' FAQs, of the public authorities', and of half of the shops' questions."""
+    source = EXAMPLES / "languages" / "README.md"
+    return [cells for first, *cells in rows(source, "An encoder") if first == "mean"]
+
+
+def test_encoders() -> None:
+    """The same rows on several pages."""
+    encoders = DOCS / "encoders.md"
+    languages, *_ = means_of_languages()
+    choose = {first: cells[-2:] for first, *cells in rows(encoders, "Choose")}
+    assert choose["BM25 with a stemmer"] == [f"{COMPARISON['bm25']['MRR']:.3f}", languages[0]]
+    assert choose["plain cosine of multilingual-e5-small"] == ["", languages[1]]
+    assert choose["intfloat/multilingual-e5-small"] == ["", languages[2]]
+    assert choose["bi-encoder on all-MiniLM-L6-v2, fine-tuned"] == [f"{mrr('bi-encoder'):.3f}", ""]
+    assert choose["sentence-transformers/all-MiniLM-L6-v2"] == [f"{mrr('ap-transformer'):.3f}", ""]
+    large = {first: cells for first, *cells in rows(encoders, "A large encoder")}
+    assert (
+        choose["sentence-transformers/all-mpnet-base-v2"][0] == large["all-mpnet-base-v2, the last six layers, CPU"][1]
+    )
+    assert large["BM25"][:2] == [f"{COMPARISON['bm25'][name]:.3f}" for name in ("P@1", "MRR")]
+    archive = {first: cells for first, *cells in rows(DOCS / "archive" / "results_example.md", "A larger encoder")}
+    assert large["bi-encoder on all-mpnet-base-v2, GPU"][:3] == archive["bi-encoder"]
+    ours = large["all-mpnet-base-v2, all layers, four epochs, GPU"]
+    assert ours[:3] == archive["ap-transformer"]
+
+
+def test_languages_of_the_results() -> None:
+    table = {first.split(",")[0]: cells for first, *cells in rows(DOCS / "results.md", "Languages")[2:]}
+    shops, authorities, *_ = means_of_languages()
+    assert table["shop FAQs of eleven languages"] == shops[:3]
+    assert table["questions to public authorities"] == authorities[:3]
+
+
+def test_time_against_quality() -> None:
+    """On two pages, and the sentence about BM25 without a stemmer."""
+    methods = {"--epochs 0": "untrained", "--quick": "frozen", "default": "fine-tuned", "--best": "best"}
+    results = {first: cells for first, *cells in rows(DOCS / "results.md", "Time against quality")}
+    training = {first: cells for first, *cells in rows(DOCS / "training.md", "Choose how long it trains")}
+    for option, method in methods.items():
+        measured = few_pairs("faq", f"transformer-{method}", 1848)
+        quality, seconds = f"{fmean(measured['model']['MRR']):.3f}", f"{fmean(measured['training_seconds']):.0f}"
+        assert results[option] == [quality, seconds]
+        assert training["none" if option == "default" else option][1:] == [seconds, quality]
+    bm25 = f"{few_pairs('faq', 'transformer-best', 1848)['bm25']['MRR']:.3f}"
+    assert [results["BM25"][0], training["BM25 alone"][-1]] == [bm25, bm25]
+    assert set(row(DOCS / "results.md", "BM25", "How many pairs are enough")) == {bm25}
+
+
+def test_the_papers_data_sets() -> None:
+    """Their page is held against results.json by `test_reproduce.py`."""
+    papers = DOCS / "archive" / "results_papers.md"
+    columns = {
+        "InsuranceQA V2, P@1": ("InsuranceQA V2, pools of 500 answers", "ap-transformer-mpnet"),
+        "WikiQA, MAP": ("WikiQA", "ap-transformer-mpnet-gpu"),
+        "TREC-QA, MAP": ("TREC-QA, clean", "ap-transformer-mpnet-gpu"),
+        "SemEval-2016, MAP": ("SemEval-2016 Task 3, subtask A", "ap-transformer-mpnet-gpu"),
+    }
+    for name, (heading, larger) in columns.items():
+        bm25, paper, ours, on_larger, *peer = row(DOCS / "results.md", name, "The papers' data sets")
+        table = {first: cells for first, *cells in rows(papers, heading)}
+        sources = ("BM25", "ap-transformer", larger)
+        assert [bm25, ours, on_larger] == [table[source][1].split(" ")[0] for source in sources], name
+        if peer != [""]:
+            assert peer == [table["bi-encoder-all-mpnet-base-v2"][1]], name
+        assert paper.split(" ")[0] in papers.read_text(encoding="utf-8"), name
+
+
+def test_shares_of_none_and_of_steps() -> None:
+    results = text_of(DOCS / "results.md")
+    least, most, answered = numbers(r"\[(\d+) to (\d+) % get none\].*?, at most (\d+) % an answer", results)
+    source = text_of(EXAMPLES / "no_answer" / "README.md")
+    assert [least, most, answered] == numbers(
+        r"matters: (\d+) to (\d+) % are `none`, at most (\d+) % an answer", source
+    )
+    (steps,) = numbers(r"None of (\d+) advised steps", results)
+    tested = re.findall(r"\(0 of (\d+)\b", text_of(EXAMPLES / "every_step" / "README.md"))
+    assert {float(number) for number in tested} == {steps}, "without and with hubs"
+
+
+def test_the_table_of_decisions() -> None:
+    """python examples/no_answer/decision_plot.py prints it."""
+    with imported(EXAMPLES / "no_answer" / "decision_plot.py") as plot:
+        printed = [[cell.strip() for cell in line.strip("|").split("|")] for line in plot.table().splitlines()[2:]]
+    shown = rows(DOCS / "decisions.md", "How well it holds")[2 : 2 + len(printed)]
+    assert shown == printed
+
+
+def test_the_users_of_a_small_server() -> None:
+    loads = json.loads((EXAMPLES / "serve_load" / "results.json").read_text(encoding="utf-8"))["loads"]
+    for load in loads:
+        shown = row(DOCS / "speed.md", str(load["users"]), "On one small server")
+        times = [f"{load[place]:,.0f} ms" for place in ("p50", "p95")]
+        memory = f"{max(load['megabytes']) / 1000:.2f} GB"
+        assert shown == [f"{load['per_second']:.0f}", *times, str(len(load["errors"])), memory]
+
+
+def test_the_time_of_a_question() -> None:
+    """docs/speed.md has some rows of the benchmark, rounded."""
+    benchmark = {
+        first: cells
+        for first, *cells in rows(DOCS / "archive" / "benchmark.md", "Ranking the candidates of a question (ms)")
+        if cells[0] == "100"
+    }
+    for name, warm, cold, times, size in rows(DOCS / "speed.md", "How fast is a question")[2:]:
+        measured = benchmark[name.split(",")[0].replace(" alone", "")]
+        for shown, expected in ((warm, measured[3]), (cold, measured[1])):
+            value = float(shown.removesuffix(" ms").replace(",", ""))
+            assert value == pytest.approx(float(expected.replace(",", "")), rel=0.02), name
+        assert float(times.replace(",", "")) == float(measured[6].split(" ")[0].replace(",", "")), name
+        assert size == measured[8].replace("–", ""), name
+
+
+def test_retraining() -> None:
+    page = text_of(DOCS / "retrain.md")
+    source = text_of(EXAMPLES / "retrain" / "results.md")
+    accepted = numbers(r"([\d,]+) accepted wordings raised MRR", page)
+    assert accepted == numbers(r"wordings at first, (\d+) accepted", source)
+    said = numbers(
+        r"raised MRR on test questions from ([\d.]+) to ([\d.]+)\. Training on them raised it to ([\d.]+)", page
+    )
+    assert said == [float(cells[2]) for cells in rows(EXAMPLES / "retrain" / "results.md")[3:]]
+
+
+def test_the_demo() -> None:
+    """What it printed stands on three pages; on another processor, the README has a range."""
+    decisions = DOCS / "archive" / "decisions.md"
+    archive = {first: cells for first, *cells in rows(decisions, "A trained checkpoint")}
+    chosen = {first: cells for first, *cells in rows(DOCS / "calibration.md", "Choose a number") if len(cells) == 2}
+    others = numbers(
+        r"same commands gave ([\d.]+), ([\d.]+) and ([\d.]+) % right", text_of(DOCS / "archive" / "decisions.md")
+    )
+    for target, other in zip(("0.8", "0.9", "0.95"), others, strict=True):
+        assert chosen[target] == archive[target][:2]
+        here = float(archive[target][1].removesuffix(" %"))
+        low, high = sorted((here, other))
+        assert re.search(rf"{low} to {high} % at (a target precision of )?{target}\b", README), target
+
+
+def test_make_demo_prints_what_to_expect() -> None:
+    """Beside its result: the README's own lines."""
+    [command] = re.findall(r"^\t@(sed .*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    printed = subprocess.run(shlex.split(command), cwd=ROOT, capture_output=True, text=True, check=True)
+    lines = printed.stdout.splitlines()
+    assert lines[0].startswith("- with BM25's score added: P@1 0.")
+    assert lines[-1].endswith("The processor makes the difference.")
+    assert len(lines) == 4
