@@ -82,7 +82,7 @@ def main(
     output: Annotated[Path | None, typer.Option(help="A JSON file to write the numbers into.")] = None,
 ) -> None:
     """Print the numbers."""
-    asked = _read_questions(questions, number)
+    asked = read_questions(questions, number)
     numbers: dict[str, Any] = {"questions": len(asked), "shards": shards, "replicas": replicas}
 
     def tell(**more: Any) -> None:
@@ -119,7 +119,8 @@ def main(
             tell(**_compared(answers, checkpoint, folder, asked, replies))
 
 
-def _read_questions(path: Path, number: int) -> list[str]:
+def read_questions(path: Path, number: int) -> list[str]:
+    """The first questions of a table, .tsv.gz or .csv."""
     delimiter = "\t" if ".tsv" in path.suffixes else ","
     with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
         return [row["question"] for row in islice(csv.DictReader(file, delimiter=delimiter), number)]

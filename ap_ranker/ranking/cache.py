@@ -181,7 +181,7 @@ def _states_of(places: Sequence[_Place]) -> States:
     rows = [place.row for place in places]
     if any(place.together is not together for place in places):
         return States.stack([_states_of([place]) for place in places])
-    if rows == list(range(len(first))):
+    if rows == list(range(len(first.mask))):
         return first
     chosen: slice | Tensor = slice(rows[0], rows[0] + len(rows))
     if rows != list(range(rows[0], rows[0] + len(rows))):

@@ -360,7 +360,7 @@ class TextEncoder:
         """States of B questions."""
         self._stop_training()
         tokens = self.tokenize_questions(texts)
-        if self._loaded is not None:
+        if self._is_on_gpu and self._loaded is not None:
             return self._loaded.question_encoder.encode_questions(tokens, self.device)
         return self.model.encode_questions(TokenBatch.from_lists(tokens, self.device))
 

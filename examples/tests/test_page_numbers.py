@@ -298,3 +298,28 @@ def test_make_demo_prints_what_to_expect() -> None:
     assert lines[0].startswith("- with BM25's score added: P@1 0.")
     assert lines[-1].endswith("The processor makes the difference.")
     assert len(lines) == 4
+
+
+def test_an_hour_of_labelling() -> None:
+    """What `serve` takes by itself beside the untrained search."""
+    measured = json.loads((EXAMPLES / "every_step" / "results.json").read_text(encoding="utf-8"))["cells"]
+    cells = {(cell["faq"], cell["size"], cell["state"]): cell for cell in measured if not cell["hubs"]}
+    table = rows(DOCS / "archive" / "results_small_data.md", "What an hour of labelling is worth")[2:]
+    assert [int(line[0]) for line in table] == [10, 30, 100, 300]
+    for size, *shown in table:
+        counts = {"higher": 0, "lower": 0, "untrained": 0}
+        gains: list[float] = []
+        for faq, number, state in cells:
+            if number != int(size) or state != "trained":
+                continue
+            untrained = cells[faq, 0, "untrained"]
+            trained = cells[faq, number, "trained"]
+            served = trained if trained["recommended"] else cells[faq, number, "wordings"]
+            gains.append(100 * (served["first_right"] - untrained["first_right"]))
+            if not trained["recommended"]:
+                counts["untrained"] += 1
+            else:
+                counts["higher" if trained["mrr"] > untrained["mrr"] else "lower"] += 1
+        gain = fmean(gains)
+        expected = [len(gains), *counts.values(), round(gain, 1), round(gain / (int(size) / 60), 1)]
+        assert [float(cell) for cell in shown] == expected
