@@ -30,7 +30,8 @@ class LoadedCheckpoint:
         self.tokenizer = tokenizer
         self.device = device
         self.files = files
-        self.question_encoder = CapturedEncoder(model, tokenizer.max_tokens)
+        # A CPU starts no operations on another device.
+        self.captured = CapturedEncoder(model, tokenizer.max_tokens) if torch.device(device).type == "cuda" else None
         self.states = StateStore(files, config.model, state_dtype(model, None), device)
         self.backgrounds: dict[object, float] = {}  # of entries, as `Ranker.background` keeps them
 

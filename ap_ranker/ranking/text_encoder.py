@@ -360,8 +360,8 @@ class TextEncoder:
         """States of B questions."""
         self._stop_training()
         tokens = self.tokenize_questions(texts)
-        if self._is_on_gpu and self._loaded is not None:
-            return self._loaded.question_encoder.encode_questions(tokens, self.device)
+        if self._loaded is not None and self._loaded.captured is not None:
+            return self._loaded.captured.encode_questions(tokens, self.device)
         return self.model.encode_questions(TokenBatch.from_lists(tokens, self.device))
 
     def tokenize_questions(self, texts: Sequence[str]) -> list[list[int]]:

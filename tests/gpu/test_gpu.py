@@ -82,7 +82,7 @@ def test_questions_encoded_by_graphs(rows: int, tmp_path: Path) -> None:
         for longest in (3, 3, 9, 18, 18, 7, 1):
             texts = [" ".join(words[place % 20 :][: longest - place % longest]) for place in range(rows)]
             found.append((texts, ranker.encode_questions(texts)))
-        assert {width for _, width in ranker._checkpoint.question_encoder._passes} == {16, 20}
+        assert {width for _, width in ranker._checkpoint.captured._passes} == {16, 20}
         for texts, states in found:
             tokens = ranker.tokenize_questions(texts)
             expected = ranker.model.encode_questions(TokenBatch.from_lists(tokens, "cuda"))
