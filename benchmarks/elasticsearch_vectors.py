@@ -115,8 +115,8 @@ def _asked(
             started = time.perf_counter()
             answer = client.search(index=kind, knn=knn, size=BEST, source=False)
             seconds.append(time.perf_counter() - started)
-            found = {int(hit["_id"]) for hit in answer["hits"]["hits"]}
-            shares.append(len(found.intersection(nearest.tolist())) / BEST)
+            neighbours = {int(hit["_id"]) for hit in answer["hits"]["hits"]}
+            shares.append(len(neighbours.intersection(nearest.tolist())) / BEST)
     return fmean(shares), 1000 * median(seconds)
 
 

@@ -27,13 +27,21 @@ from elastic.test_site import (  # noqa: F401  also fixtures
     index,
     owned,
     place,
+    the_other_after_a_change,
     two_servers,
 )
 
 SECONDS = 2.0
 OTHER = ("Do you repair lawn mowers?", "No, bicycles only.")
 
-pytestmark = pytest.mark.usefixtures("owned")
+pytestmark = pytest.mark.usefixtures("owned", "indexed")
+
+
+@pytest.fixture
+def indexed(search: Search, bi_encoder: Path) -> None:
+    """The FAQ is in the index."""
+    search.write_pipelines(bi_encoder)
+    index(search)
 
 
 def find(server: Server, entry: tuple[str, str] = NEW) -> None:
@@ -44,12 +52,9 @@ def find(server: Server, entry: tuple[str, str] = NEW) -> None:
 
 def test_an_entry_that_is_saved_in_a_browser(
     search: Search,
-    bi_encoder: Path,
     place: str,  # noqa: F811
     browser: Browser,  # noqa: F811
 ) -> None:
-    search.write_pipelines(bi_encoder)
-    index(search)
     with (
         two_servers(search, place) as (first, second),
         logged_in(browser, first.address, section="entries") as desk,
@@ -65,17 +70,14 @@ def test_an_entry_that_is_saved_in_a_browser(
 
 def test_a_wording_that_is_accepted(
     search: Search,
-    bi_encoder: Path,
     place: str,  # noqa: F811
 ) -> None:
-    search.write_pipelines(bi_encoder)
-    index(search)
     with two_servers(search, place) as (first, second):
         sentence = "qwertz uiop please"
 
         def basis() -> str:
-            found: str = first.post("api/search", question=sentence)["basis"]
-            return found
+            reply: str = first.post("api/search", question=sentence)["basis"]
+            return reply
 
         assert basis() != "known question"
         [entry] = second.desk("entries", words="battery")["entries"]
@@ -87,12 +89,9 @@ def test_a_wording_that_is_accepted(
 
 def test_the_writer_is_killed(
     search: Search,
-    bi_encoder: Path,
     place: str,  # noqa: F811
 ) -> None:
     """It has the lock, and has written nothing: the other server writes in its place."""
-    search.write_pipelines(bi_encoder)
-    index(search)
     with two_servers(search, place) as servers:
         killed: list[Server] = []
 
@@ -105,22 +104,16 @@ def test_the_writer_is_killed(
             assert NEW[1] not in server.answers(NEW[0])
         before_the_first_write(servers, killed, kill)
         with within(SECONDS):
-            servers[0].add()
-            wait_until(lambda: bool(killed))
-            [left] = [server for server in servers if server not in killed]
-            find(left)
+            find(the_other_after_a_change(servers, killed))
 
 
 @pytest.mark.skipif(WHOLE not in os.environ, reason="three nodes: run by `make cluster`")
 def test_a_node_is_lost(
     search: Search,
-    bi_encoder: Path,
     cluster: Engine,
     place: str,  # noqa: F811
 ) -> None:
     """A change of that moment is found, and one of later on within the two seconds."""
-    search.write_pipelines(bi_encoder)
-    index(search)
     with two_servers(search, place, cluster.urls) as (first, second):
         cluster.run("kill", 3)
         try:

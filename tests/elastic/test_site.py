@@ -369,6 +369,14 @@ def before_the_first_write(servers: Sequence[Server], met: Sequence[Server], hap
         server.proxy.before = before_of(server)
 
 
+def the_other_after_a_change(servers: Sequence[Server], met: Sequence[Server]) -> Server:
+    """The server that something did not happen to, once `before_the_first_write` has met a change of an entry."""
+    servers[0].add()
+    wait_until(lambda: bool(met))
+    [other] = [server for server in servers if server not in met]
+    return other
+
+
 @pytest.mark.usefixtures("owned")
 def test_a_writer_that_slept_undoes_nothing(search: Search, checkpoint: Path, place: str) -> None:
     """It awakes with the lock of before, when the other server has deleted what it is about to write."""
@@ -383,9 +391,7 @@ def test_a_writer_that_slept_undoes_nothing(search: Search, checkpoint: Path, pl
             wait_until(lambda: len(asleep) > 1)
 
         before_the_first_write(servers, asleep, sleep)
-        servers[0].add()
-        wait_until(lambda: bool(asleep))
-        [awake] = [server for server in servers if server not in asleep]
+        awake = the_other_after_a_change(servers, asleep)
         wait_until(lambda: NEW[1] in awake.answers(NEW[0]))
         [entry] = awake.desk("entries", words="tandems")["entries"]
         awake.desk("change", action="delete entry", entry=entry["key"], version=entry["version"])

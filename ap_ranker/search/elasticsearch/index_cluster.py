@@ -227,8 +227,8 @@ class Cluster:
         """How many searches an index has answered, but for those of this class; anew from 0 where a node started."""
         stats = self.client.indices.stats(index=index, metric="search", groups=[OWN_SEARCHES])
         counted = stats["indices"][index]["total"]["search"]
-        own = counted.get("groups", {}).get(OWN_SEARCHES, {})
-        return int(counted["query_total"]) - int(own.get("query_total", 0))
+        maintenance = counted.get("groups", {}).get(OWN_SEARCHES, {})
+        return int(counted["query_total"]) - int(maintenance.get("query_total", 0))
 
     def move_alias(self, index: str) -> None:
         """Let the FAQ's name mean this index, in one step; an index of that name is removed."""
