@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -60,6 +58,7 @@ from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.dev_set import dev_set_of, with_all_wordings
 from ap_ranker.training.distributed import wait_for_all
 from ap_ranker.training.find_vectors import PretrainedVectors, find_vectors
+from ap_ranker.training.freed_memory import freed_memory_kept
 from ap_ranker.training.initialize import initialize_from, initialize_model, settings_of_start, with_effort
 from ap_ranker.training.objectives import ObjectiveSpec, objective_spec
 from ap_ranker.training.prior_calibration import prior_calibration
@@ -432,7 +431,7 @@ def _learn(trainer: AnswerTrainer, last: Path | None, on_progress: Progress) -> 
     state = str(last) if last else None
     folder = Path(str(trainer.args.output_dir))
     before: list[Epoch] = []
-    with quiet("transformers"), writing(folder), _freed_memory_kept():  # its log is about its own model classes
+    with quiet("transformers"), writing(folder), freed_memory_kept():  # its log is about its own model classes
         if model_spec(trainer.config.model).pretrained:  # training must not make its encoder worse
             untrained = {}
             for name, weights in model.named_parameters():
@@ -456,22 +455,3 @@ def _learn(trainer: AnswerTrainer, last: Path | None, on_progress: Progress) -> 
         best = _epoch(round(step / len(trainer.batches)), trainer.dev, trainer.ranker, on_progress)
         epochs.append(best)
     return DevChoice(epochs, best)
-
-
-@contextmanager
-def _freed_memory_kept() -> Iterator[None]:
-    """Keep freed memory in the process, if the C library can; return it, often a gigabyte, when training has ended.
-
-    Training steps allocate and free large tensors of the same sizes. By default the largest are returned to the system,
-    which clears every page at the next allocation: a sixth of the time of an epoch of AP-CNN on InsuranceQA.
-    """
-    # As defined in glibc's malloc.h.
-    trim_threshold = -1
-    mmap_threshold = -3
-    with suppress(OSError, AttributeError, TypeError):  # not Linux with glibc
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(mmap_threshold, 2**30)
-        mallopt(trim_threshold, 2**31 - 1)
-    yield
-    with suppress(OSError, AttributeError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)

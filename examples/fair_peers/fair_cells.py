@@ -193,9 +193,16 @@ class Estimate:
         return self._seconds_per_text * (learnt + read_once * (epochs + 2))
 
 
-def run_cells(cells: Cells, trials: int, seeds: Sequence[int], estimate: Estimate, tell: Callable[[str], None]) -> None:
+def run_cells(
+    cells: Cells,
+    systems: Sequence[str],
+    trials: int,
+    seeds: Sequence[int],
+    estimate: Estimate,
+    tell: Callable[[str], None],
+) -> None:
     """Measure all cells that are not there yet: the trials of each system, then its seeds."""
-    for system in SYSTEMS:
+    for system in systems:
         _run_all(cells, cells.trials(system, trials), estimate, tell)
         settings = cells.chosen(system, trials)
         _run_all(cells, cells.of_seeds(system, settings, seeds), estimate, tell)
@@ -211,30 +218,47 @@ def _run_all(cells: Cells, wanted: Sequence[Cell], estimate: Estimate, tell: Cal
         estimate.add(cell, result["seconds"])
 
 
-def planned(cells: Cells, trials: int, seeds: Sequence[int]) -> list[Cell]:
+def planned(cells: Cells, systems: Sequence[str], trials: int, seeds: Sequence[int]) -> list[Cell]:
     """All cells; while nothing is chosen yet, those of seeds with the default settings."""
     plan: list[Cell] = []
-    for system in SYSTEMS:
+    for system in systems:
         plan += cells.trials(system, trials)
         settings = trials_of(system, 1)[0] if cells.tuned is None else cells.tuned[system]
         plan += cells.of_seeds(system, settings, seeds)
     return plan
 
 
+def finished_results(cells: Cells, wanted: Sequence[Cell]) -> list[Result] | None:
+    """Their results; None if one is missing."""
+    results: list[Result] = []
+    for cell in wanted:
+        result = cells.read(cell)
+        if result is None:
+            return None
+        results.append(result)
+    return results
+
+
 def collect(cells: Cells, trials: int, seeds: Sequence[int]) -> Result:
-    """All that was measured of a data set, as its JSON file holds it, but for the p-values."""
+    """All that was measured of a data set, as its JSON file holds it, but for the p-values.
+
+    A system that is not finished is left out.
+    """
     systems: dict[str, Any] = {}
     ranks: dict[str, Any] = {}
     for system in SYSTEMS:
-        tried = [cells.read(cell) for cell in cells.trials(system, trials)]
+        tried = finished_results(cells, cells.trials(system, trials))
+        if tried is None:
+            continue
         chosen = cells.chosen(system, trials)
-        runs = [cells.read(cell) for cell in cells.of_seeds(system, chosen, seeds)]
-        finished = [run for run in runs if run is not None]
+        finished = finished_results(cells, cells.of_seeds(system, chosen, seeds))
+        if finished is None:
+            continue
         rows: dict[str, dict[str, list[float]]] = {}
         for name in finished[0]["rows"]:
             rows[name] = {measure: [run["rows"][name][measure] for run in finished] for measure in MEASURES}
         systems[system] = {
-            "trials": [{"settings": trial["settings"], "dev": trial["dev"]} for trial in tried if trial is not None],
+            "trials": [{"settings": trial["settings"], "dev": trial["dev"]} for trial in tried],
             "chosen": chosen,
             "seeds": [run["seed"] for run in finished],
             "seconds": [run["seconds"] for run in finished],

@@ -29,7 +29,11 @@ from protocols import PROTOCOLS, read_parts  # noqa: E402
 from result_rows import encoder_at_hand  # noqa: E402
 
 EXAMPLE = "example"
-PUBLIC = {"covid_questions": "COVID-19, a public FAQ", "robo_en": "a platform for bots, a public FAQ"}
+PUBLIC = {
+    "covid_questions": "COVID-19, a public FAQ",
+    "openstreetmap": "Mapping, a public FAQ",
+    "robo_en": "A platform for bots, a public FAQ",
+}
 """FAQs that `examples/every_step/prepare_tables.py` writes -> the titles of their tables."""
 
 NAMES = (EXAMPLE, *PUBLIC, *PROTOCOLS)

@@ -1,4 +1,4 @@
-"""The tables of README.md, drawn from the JSON files: like beside like, means of the seeds with their deviation.
+"""The tables of three pages, drawn from the JSON files: like beside like, means of the seeds with their deviation.
 
 python examples/fair_peers/fair_tables.py
 """
@@ -17,14 +17,26 @@ import typer
 from ap_ranker.evaluation.markdown import markdown_table, spread
 from ap_ranker.evaluation.significance import holm, randomisation_test
 from ap_ranker.files import write_text_atomically
+from ap_ranker.models.pretrained import DEFAULT_ENCODER
 
 HERE = Path(__file__).resolve().parent
+PROJECT = HERE.parent.parent
 START = "<!-- results: python examples/fair_peers/fair_tables.py -->"
 END = "<!-- end of results -->"
 
 OURS = "ap-transformer"
 SHOWN = ("P@1", "MAP", "MRR")
 NOTHING = "No data set has been measured yet."
+
+FRONT_PAGE = ("example", "covid_questions")
+"""The data sets of the table in the README of the project: one that was written for it, and one of others."""
+
+SUMMED_UP = {"answers alone": "answers alone", "wordings": "known wordings"}
+"""The rows of the summary -> what it calls them. Those with BM25 are in this folder's page alone; so is what was not
+trained."""
+
+SURE = 0.05
+"""A difference with a smaller p-value gets an asterisk in the summary."""
 
 
 def with_tests(collected: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,6 +93,40 @@ def _table(result: Mapping[str, Any]) -> str:
     return markdown_table(["row", "system", *SHOWN, f"p of MRR against `{OURS}`"], lines)
 
 
+def summary(results: Sequence[Mapping[str, Any]]) -> str:
+    """MRR alone: a column for each data set, and a line for each trained system in each row that it has somewhere.
+
+    An asterisk is a difference from ours in the same row.
+    """
+    lines = [["BM25", *(f"{result['bm25']['MRR']:.3f}" for result in results)]]
+    for row, title in SUMMED_UP.items():
+        for name in _systems(results, row):
+            cells = [_cell(result, row, name) for result in results]
+            lines.append([f"{title}: `{name}`", *cells])
+    return markdown_table(["MRR", *(result["title"] for result in results)], lines)
+
+
+def _systems(results: Sequence[Mapping[str, Any]], row: str) -> list[str]:
+    """Those that were trained and have this row on a data set, in the order of the first file."""
+    names: dict[str, None] = {}
+    for result in results:
+        for name, system in result["systems"].items():
+            if system["trials"] and row in system["rows"]:
+                names[name] = None
+    return list(names)
+
+
+def _cell(result: Mapping[str, Any], row: str, name: str) -> str:
+    system = result["systems"].get(name, {"rows": {}})
+    if row not in system["rows"]:
+        return ""
+    mrr = spread(system["rows"][row]["MRR"])
+    for test in result["tests"]:
+        if (test["row"], test["system"]) == (row, name) and test["p_value"] < SURE:
+            return f"{mrr} *"
+    return mrr
+
+
 def _settings(result: Mapping[str, Any]) -> str:
     """What the trials chose."""
     lines: list[list[str]] = []
@@ -100,16 +146,36 @@ def replaced(page: str, text: str) -> str:
     return f"{before}{START}\n\n{text}\n\n{END}{after}"
 
 
+def read_results(folder: Path = HERE) -> list[dict[str, Any]]:
+    """All JSON files of a folder."""
+    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+
+
 def write_page(folder: Path = HERE) -> None:
     """Draw the tables of all JSON files of a folder into its README.md."""
-    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
-    path = folder / "README.md"
-    write_text_atomically(path, replaced(path.read_text(encoding="utf-8"), render(results)))
+    _write(folder / "README.md", render(read_results(folder)))
+
+
+def summaries(results: Sequence[Mapping[str, Any]]) -> dict[Path, str]:
+    """Page of the project -> its summary, of the default encoder alone."""
+    default = {result["name"]: result for result in results if result["encoder"] == Path(DEFAULT_ENCODER).name}
+    front_page = [default[name] for name in FRONT_PAGE if name in default]
+    others = [default[name] for name in sorted(default) if name not in FRONT_PAGE]
+    return {
+        PROJECT / "README.md": summary(front_page),
+        PROJECT / "docs" / "results.md": summary([*front_page, *others]),
+    }
+
+
+def _write(path: Path, text: str) -> None:
+    write_text_atomically(path, replaced(path.read_text(encoding="utf-8"), text))
 
 
 def main() -> None:
-    """Draw README.md."""
+    """Draw the tables of this folder's page, and the summaries of the project's."""
     write_page()
+    for path, text in summaries(read_results()).items():
+        _write(path, text)
 
 
 if __name__ == "__main__":

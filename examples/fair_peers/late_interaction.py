@@ -20,7 +20,7 @@ from ap_ranker.kept_results import Latest
 from ap_ranker.text.reading import question_key
 from ap_ranker.training.best_epoch import BestEpoch
 from ap_ranker.training.peer_lessons import Lesson
-from ap_ranker.training.peers import Arguments, best_mrr, learn, most_without_copies, table_of_lessons
+from ap_ranker.training.peers import Arguments, best_mrr, learn, library_options, most_without_copies, table_of_lessons
 
 
 class LateInteraction:
@@ -31,9 +31,7 @@ class LateInteraction:
     def __init__(self, folder: Path, device: torch.device) -> None:
         from sentence_transformers import MultiVectorEncoder
 
-        self.model = MultiVectorEncoder(
-            str(folder), device=str(device), local_files_only=True, model_kwargs={"use_safetensors": True}
-        )
+        self.model = MultiVectorEncoder(str(folder), device=str(device), **library_options(folder))
         self._texts: Latest[list[torch.Tensor]] = Latest()
 
     def fine_tune(self, lessons: Sequence[Lesson], dev: EvaluationSet, arguments: Arguments) -> BestEpoch:

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from fair_cells import Cells, Estimate, collect, planned, run_cells
+from fair_cells import SYSTEMS, Cells, Estimate, collect, planned, run_cells
 from fair_data import NAMES, read_fair_data
-from fair_systems import Settings
+from fair_systems import OURS, Settings
 from fair_tables import HERE, with_tests, write_page
 from rich.console import Console
 
 from ap_ranker.cli.console import describe
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.cli.options import Device
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, check_known
 from ap_ranker.files import write_text_atomically
 from ap_ranker.models.pretrained import DEFAULT_ENCODER
 from ap_ranker.ranking.ranker import resolve_device
@@ -37,6 +37,10 @@ def command(
     encoder: Annotated[
         str, typer.Option(help="What all systems start from; another one has the settings chosen with the default.")
     ] = DEFAULT_ENCODER,
+    system: Annotated[
+        list[str] | None,
+        typer.Option(help="Measure this one alone; may be repeated. The tables have what is finished."),
+    ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Print how long each cell takes, and run none.")] = False,
     device: Device = "auto",
     results: Annotated[Path, typer.Option(help="The folder of the JSON files and of README.md.")] = HERE,
@@ -44,6 +48,9 @@ def command(
     """Tune all systems on each data set, run the seeds, write a JSON file, and draw the tables from all of them."""
     numbers = whole_numbers("--seeds", seeds)
     place = resolve_device(device)
+    systems = system or list(SYSTEMS)
+    for wanted in systems:
+        check_known("a system", wanted, SYSTEMS)
     for name in names:
         fair_data = read_fair_data(name, data, output / "tables", encoder)
         describe({"Training data": fair_data.training, "Dev data": fair_data.dev, "Test data": fair_data.test})
@@ -54,11 +61,15 @@ def command(
         cells = Cells(fair_data, folder, place, tuned)
         estimate = Estimate(fair_data, place)
         if plan:
-            for cell in planned(cells, trials, numbers):
+            for cell in planned(cells, systems, trials, numbers):
                 console.print(f"{name}, {cell.name}: about {estimate.seconds(cell) / 60:.0f} minutes", highlight=False)
             continue
-        run_cells(cells, trials, numbers, estimate, lambda text: console.print(text, highlight=False))
-        result = with_tests(collect(cells, trials, numbers))
+        run_cells(cells, systems, trials, numbers, estimate, lambda text: console.print(text, highlight=False))
+        collected = collect(cells, trials, numbers)
+        if OURS not in collected["systems"]:
+            console.print(f"{name}: all others are compared with {OURS}. Measure it too, for the tables.")
+            continue
+        result = with_tests(collected)
         write_text_atomically(results / f"{file_name}.json", json.dumps(result, indent=1) + "\n")
         write_page(results)
 

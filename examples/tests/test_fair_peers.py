@@ -95,10 +95,17 @@ def test_a_run_that_was_stopped_goes_on(
         with pytest.raises(KeyboardInterrupt):
             run.command(["wikiqa"], **arguments, **places, plan=False)
         monkeypatch.setattr(cells.Cells, "measure", count)
+        untrained = "bi-encoder, untrained"
+        run.command(["wikiqa"], **arguments, **places, plan=False, system=[untrained])
+        assert not list(tmp_path.glob("*.json"))  # nothing of ours to compare it with
+        run.command(["wikiqa"], **arguments, **places, plan=False, system=["ap-transformer"])
+        assert json.loads((tmp_path / "wikiqa.json").read_text())["systems"].keys() == {"ap-transformer", untrained}
+        with refused("a system … bi-encoder … bm25"):
+            run.command(["wikiqa"], **arguments, **places, plan=False, system=["bm25"])
         run.command(["wikiqa"], **arguments, **places, plan=False)
         ours = ["ap-transformer-trial-1", "ap-transformer-trial-2", "ap-transformer-seed-1", "ap-transformer-seed-2"]
         peers = [name.replace("ap-transformer", "bi-encoder") for name in ours]
-        assert measured == [*ours, *peers, "bi-encoder-untrained-seed-1"]
+        assert measured == [*ours[:3], "bi-encoder-untrained-seed-1", ours[3], *peers]
         assert not list(tmp_path.rglob("*.run"))
     result = json.loads((tmp_path / "wikiqa.json").read_text())
     plain = library.SentenceTransformer(str(encoder))
@@ -238,6 +245,37 @@ def test_equal_rows_are_compared_and_no_others(modules: dict[str, ModuleType]) -
     ]
     assert lines[4][3] == "0.600 ± 0.100"
     assert lines[4][5] == f"{test['p_value']:.4f} |"
+
+
+def test_the_summary_has_a_line_for_each_system_of_a_row(modules: dict[str, ModuleType]) -> None:
+    """An empty cell where a data set lacks the row; an asterisk where the difference is no chance; no line of what was
+    not trained."""
+    tables = modules["fair_tables"]
+    first = tables.with_tests(collected())
+    first["systems"]["untrained"] = first["systems"]["bi-encoder"] | {"trials": []}
+    second = tables.with_tests(collected()) | {"title": "Other"}
+    del second["systems"]["ap-transformer"]["rows"]["wordings"]
+    second["tests"][0]["p_value"] = 0.05
+    mrr = tables.spread(first["systems"]["bi-encoder"]["rows"]["answers alone"]["MRR"])
+    ours = tables.spread(first["systems"]["ap-transformer"]["rows"]["wordings"]["MRR"])
+    assert tables.summary([first, second]).splitlines() == [
+        "| MRR | Toy | Other |",
+        "| --- | ---: | ---: |",
+        "| BM25 | 0.400 | 0.400 |",
+        f"| answers alone: `ap-transformer` | {ours} | {ours} |",
+        f"| answers alone: `bi-encoder` | {mrr} * | {mrr} |",
+        f"| known wordings: `ap-transformer` | {ours} |  |",
+    ]
+
+
+def test_the_front_pages_have_the_summary_of_the_files(modules: dict[str, ModuleType]) -> None:
+    tables = modules["fair_tables"]
+    pages = tables.summaries(tables.read_results())
+    assert len(pages) == 2
+    for path, text in pages.items():
+        page = path.read_text()
+        assert tables.START in page
+        assert tables.replaced(page, text) == page
 
 
 def test_the_page_has_the_tables_of_the_files(modules: dict[str, ModuleType]) -> None:

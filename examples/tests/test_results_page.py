@@ -37,24 +37,6 @@ def numbers(cells: Sequence[str]) -> list[float]:
     return [float(re.sub(r"[^\d.]", "", cell)) for cell in cells if cell]
 
 
-def test_beside_what_you_would_train_instead() -> None:
-    comparison = json.loads((EXAMPLES / "faq" / "comparison.json").read_text())
-    table = {
-        name.replace("`", "").split(", fine")[0]: cells
-        for name, cells in rows("Beside what you would train instead").items()
-    }
-    assert numbers(table.pop("BM25")) == [round(comparison["bm25"][name], 3) for name in ("P@1", "MRR")]
-    for result in comparison["results"]:
-        if cells := table.pop(result["label"], None):
-            measures = [round(result["measures"][name][0], 3) for name in ("P@1", "MRR")]
-            assert numbers(cells)[:2] == measures
-            seconds, milliseconds, kept = numbers(cells)[2:]
-            assert seconds == pytest.approx(result["training_seconds"], abs=0.5)
-            assert milliseconds == pytest.approx(1000 * result["seconds_per_question"], abs=0.01)
-            assert kept == pytest.approx(result["bytes_per_answer"], abs=0.5)
-    assert not table
-
-
 def test_how_many_pairs_are_enough() -> None:
     measured = json.loads((EXAMPLES / "small_data" / "results.json").read_text())
     methods = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -60,6 +61,21 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def fine_tuned(name: str, encoder: Path, folder: Path) -> Peer:
     return train_or_load_peer(name, encoder, DATA, EvaluationSet(DATA), folder, seed=1, device=CPU)[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_attention_learns_without_dropout(name: str, encoder: Path, tmp_path: Path) -> None:
+    """Where no other dropout is left, a model in training mode answers twice alike."""
+    folder = shutil.copytree(encoder, tmp_path / "encoder")
+    config = json.loads((folder / "config.json").read_text())
+    assert config["attention_probs_dropout_prob"] > 0
+    (folder / "config.json").write_text(json.dumps(config | {"hidden_dropout_prob": 0.0, "classifier_dropout": 0.0}))
+    model = PEERS[name](folder, CPU).model
+    texts = ["Where is it?"] if name == "bi-encoder" else [("Where is it?", "On its way.")]
+    features = model.preprocess(texts)
+    model.train()
+    first, second = (model(dict(features)) for _ in range(2))
+    assert all(first[key].equal(second[key]) for key in first if isinstance(first[key], torch.Tensor))
 
 
 @pytest.mark.usefixtures("quick")
