@@ -59,16 +59,20 @@ def few_pairs(data: str, method: str, size: int) -> dict[str, Any]:
     return wanted
 
 
+def fair_peers(data: str) -> dict[str, Any]:
+    """What was measured of ours and of tuned peers on a data set."""
+    measured: dict[str, Any] = json.loads((EXAMPLES / "fair_peers" / f"{data}.json").read_text(encoding="utf-8"))
+    return measured
+
+
 def fair(system: str, row_name: str, data: str = "example") -> str:
     """The mean MRR over the seeds of a system and what it knows, as a page shows it."""
-    rows_of = json.loads((EXAMPLES / "fair_peers" / f"{data}.json").read_text(encoding="utf-8"))["systems"][system]
-    return f"{fmean(rows_of['rows'][row_name]['MRR']):.3f}"
+    return f"{fmean(fair_peers(data)['systems'][system]['rows'][row_name]['MRR']):.3f}"
 
 
-def fair_seconds(system: str, data: str = "example") -> float:
+def fair_seconds(system: str, data: str) -> float:
     """Of a run with one seed."""
-    measured = json.loads((EXAMPLES / "fair_peers" / f"{data}.json").read_text(encoding="utf-8"))
-    return fmean(measured["systems"][system]["seconds"])
+    return fmean(fair_peers(data)["systems"][system]["seconds"])
 
 
 OURS, PEER, ALONE, WORDINGS = "ap-transformer", "bi-encoder", "answers alone", "wordings"
@@ -104,8 +108,7 @@ def test_the_verdict_on_the_bi_encoder() -> None:
     """Level from answers alone; behind with known wordings, which one of the two tests does not call sure."""
     p_values: dict[tuple[str, str], float] = {}
     for data in ("example", "covid_questions"):
-        measured = json.loads((EXAMPLES / "fair_peers" / f"{data}.json").read_text(encoding="utf-8"))
-        for test in measured["tests"]:
+        for test in fair_peers(data)["tests"]:
             if test["system"] == PEER:
                 p_values[data, test["row"]] = test["p_value"]
         assert p_values[data, ALONE] > 0.1
@@ -337,6 +340,5 @@ def test_batches_of_the_default_model() -> None:
     """The trials that chose its settings, in the same order."""
     shown = [cells for _, *cells in rows(DOCS / "archive" / "results_defaults.md", "Batches of `ap-transformer`")[2:6]]
     for place, data in enumerate(("example", "covid_questions")):
-        measured = json.loads((EXAMPLES / "fair_peers" / f"{data}.json").read_text(encoding="utf-8"))
-        trials = measured["systems"][OURS]["trials"]
+        trials = fair_peers(data)["systems"][OURS]["trials"]
         assert [cells[place] for cells in shown] == [f"{trial['dev']:.3f}" for trial in trials]
