@@ -30,11 +30,12 @@ from result_rows import encoder_at_hand  # noqa: E402
 
 EXAMPLE = "example"
 PUBLIC = {
-    "covid_questions": "COVID-19, a public FAQ",
-    "openstreetmap": "Mapping, a public FAQ",
-    "robo_en": "A platform for bots, a public FAQ",
+    "covid_questions": ("COVID-19, a public FAQ", "english"),
+    "openstreetmap": ("Mapping, a public FAQ", "english"),
+    "robo_en": ("A platform for bots, a public FAQ", "english"),
+    "cosibot_de": ("COVID-19 in German, a public FAQ", "german"),
 }
-"""FAQs that `examples/every_step/prepare_tables.py` writes -> the titles of their tables."""
+"""FAQs that `examples/every_step/prepare_tables.py` writes -> the titles of their tables, and BM25's stemmer."""
 
 NAMES = (EXAMPLE, *PUBLIC, *PROTOCOLS)
 
@@ -87,8 +88,9 @@ def read_fair_data(name: str, data: Path | None, tables: Path, encoder: str = DE
     if data is None:
         raise InputError(f"{name}: expected a folder that has it, found none. Name it with --data.")
     if name in PUBLIC:
-        base = TrainingConfig(language="english", dev_share=DEV_SHARE)
-        return _read_faq(name, PUBLIC[name], base, write_tables(data / name, tables / name), encoder)
+        title, language = PUBLIC[name]
+        base = TrainingConfig(language=language, dev_share=DEV_SHARE)
+        return _read_faq(name, title, base, write_tables(data / name, tables / name), encoder)
     base = read_training_config(EXAMPLES / "reproduce" / name / "ap-transformer.yaml", {})
     parts = read_parts(name, data / name, DEFAULT_MATCH)
     return FairData(name, PROTOCOLS[name].title, _on(base, encoder), parts.training, parts.dev, parts.test)

@@ -139,11 +139,11 @@ def _settings(result: Mapping[str, Any]) -> str:
     return markdown_table(["system", "chosen on the dev questions", "trials", "dev MRR", "a run"], lines)
 
 
-def replaced(page: str, text: str) -> str:
+def replaced(page: str, text: str, start: str = START) -> str:
     """The page with another text between the markers."""
-    before, _, rest = page.partition(START)
+    before, _, rest = page.partition(start)
     _, _, after = rest.partition(END)
-    return f"{before}{START}\n\n{text}\n\n{END}{after}"
+    return f"{before}{start}\n\n{text}\n\n{END}{after}"
 
 
 def read_results(folder: Path = HERE) -> list[dict[str, Any]]:
