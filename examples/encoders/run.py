@@ -23,8 +23,8 @@ from rich.console import Console
 
 sys.path.append(str(HERE.parent / "fair_peers"))
 
-from fair_data import FairData, read_fair_data  # noqa: E402
-from fair_systems import (  # noqa: E402
+from fair_data import FairData, read_fair_data
+from fair_systems import (
     OURS,
     UNTRAINED,
     WITH_BM25,
@@ -37,11 +37,11 @@ from fair_systems import (  # noqa: E402
     train_system,
 )
 
-from ap_ranker.cli.errors import report_user_errors  # noqa: E402
-from ap_ranker.errors import check_known  # noqa: E402
-from ap_ranker.files import write_text_atomically  # noqa: E402
-from ap_ranker.ranking.cache import CACHE_BYTES, EncodingCache  # noqa: E402
-from ap_ranker.ranking.ranker import Ranker  # noqa: E402
+from ap_ranker.cli.errors import report_user_errors
+from ap_ranker.errors import check_known
+from ap_ranker.files import write_text_atomically
+from ap_ranker.ranking.cache import CACHE_BYTES, EncodingCache
+from ap_ranker.ranking.ranker import Ranker
 
 ENCODERS = (
     "sentence-transformers/all-MiniLM-L6-v2",
@@ -86,22 +86,23 @@ def command(
                 if path.is_file():
                     continue
                 console.print(cell, highlight=False)
+                run = output / f"{cell}.run"
+                shutil.rmtree(run, ignore_errors=True)
                 # A process of its own: its memory at most is then that of this cell.
                 with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-                    result = pool.submit(measure, encoder_name, wanted, name, data, output).result()
+                    result = pool.submit(measure, encoder_name, wanted, name, data, output / "tables", run).result()
                 write_text_atomically(path, json.dumps(result) + "\n")
+                shutil.rmtree(run, ignore_errors=True)  # many checkpoints would fill a disk
     cells = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(output.glob("*.json"))]
     write_text_atomically(results / "results.json", json.dumps(cells, indent=1) + "\n")
     write_tables(results)
 
 
-def measure(encoder: str, effort: str, name: str, data: Path | None, output: Path) -> dict[str, Any]:
+def measure(encoder: str, effort: str, name: str, data: Path | None, tables: Path, folder: Path) -> dict[str, Any]:
     """Train an encoder on a data set, and measure it as it is served: with known wordings and BM25's score."""
     torch.set_num_threads(1)
-    fair_data = read_fair_data(name, data, output / "tables", encoder)
+    fair_data = read_fair_data(name, data, tables, encoder)
     system = UNTRAINED if effort == COSINE else OURS
-    folder = output / "run"
-    shutil.rmtree(folder, ignore_errors=True)
     started = time.process_time()
     trained = train_system(system, EFFORTS[effort], fair_data, folder, SEED, torch.device("cpu"))
     seconds = time.process_time() - started
@@ -124,7 +125,6 @@ def measure(encoder: str, effort: str, name: str, data: Path | None, output: Pat
     if isinstance(trained, Ours):
         result["question_ms"] = round(milliseconds(trained, fair_data, folder), 2)
         result["weights"] = sum(weight.numel() for weight in trained.ranker.model.parameters())
-    shutil.rmtree(folder, ignore_errors=True)
     return result
 
 
