@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 import time
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def milliseconds(data: FairData, folder: Path) -> float:
     ranker = Ranker.from_pretrained(folder, "cpu", cache=EncodingCache(CACHE_BYTES))
     answers = list(data.test.answer_texts)[:CANDIDATES]
     times: list[float] = []
-    for text in data.test.question_texts[:ASKED]:
+    for text in islice(cycle(data.test.question_texts), ASKED):  # a small FAQ has fewer
         started = time.thread_time()
         ranker.rank(text, answers)
         times.append(1_000 * (time.thread_time() - started))
