@@ -37,7 +37,13 @@ def command(
         calibrated = output / f"seed-{seed}-calibrate.json"
         run("evaluate", checkpoint, HERE, "--json", evaluated)
         run("calibrate", checkpoint, HERE, "--test", HERE, "--json", calibrated)
-        results[str(seed)] = {"evaluate": read(evaluated), "calibrate": read(calibrated)["test"]}
+        # With BM25's score added, as it is served.
+        served = read(calibrated)["test"]["fused"]
+        results[str(seed)] = {
+            "measures": read(evaluated)["new"],
+            "calibration_error": served["calibration_error"],
+            "thresholds": served["thresholds"],
+        }
     write_text_atomically(json_file, json.dumps(results, indent=1) + "\n")
 
 
