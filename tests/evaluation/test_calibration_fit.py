@@ -226,6 +226,9 @@ def test_rankings_have_the_unanswerable_questions_and_both_scores(checkpoint: Pa
         )
         for each in result.values():
             assert each.right[number].tolist() == [row in question.positives for row in range(3)]
+            for row, text in enumerate(TEXTS[1::2]):
+                assert each.signals[number].background_of(row) == pytest.approx(ranker.background(text), abs=1e-5)
+            assert each.weights.tolist() == [1.0] * len(data.questions)
     assert result["fused"].answerable.tolist() == [True, True, True, False]
 
 

@@ -192,6 +192,17 @@ def test_an_excess_is_a_part_of_the_certainty() -> None:
     assert certainty.lower == pytest.approx(max(0.0, p - ONE_SIDED * p * (1 - p) * (0.8 - 0.25)))
 
 
+def test_a_copy_of_the_best_answer_leaves_no_doubt() -> None:
+    """The lead is the one over the best other answer."""
+    copy = ["Bring it to our shop in the harbour, from Monday to Friday."]
+    signals = Signals(np.array([1.0, 0.9, 0.4]), answers=[copy, copy, ["Charge it overnight."]])
+    rankings = Rankings([signals], [np.array([True, True, False])], np.ones(1, dtype=bool), np.ones(1))
+    certainty = Fit(PRIOR, np.diag([0.0, 1.0, 0.0]), 0.25).certainty(rankings, 0.8)
+    p = sigmoid(2.0 * 1.0 + 0.6 - 3.0)
+    assert certainty.expected == pytest.approx(p)
+    assert certainty.lower == pytest.approx(max(0.0, p - ONE_SIDED * p * (1 - p) * 0.6))
+
+
 TEXTS = [f"{verb} {name}" for verb in ("lost", "sold", "found") for name in ("parcel", "bike", "bell", "helmet", "key")]
 
 
