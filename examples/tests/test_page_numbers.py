@@ -105,18 +105,20 @@ def test_the_larger_encoder_and_the_bi_encoder() -> None:
     assert said == [float(larger)]
 
 
-def test_the_verdict_on_the_bi_encoder() -> None:
-    """Level from answers alone; behind with known wordings, which one of the two tests does not call sure."""
-    p_values: dict[tuple[str, str], float] = {}
-    for data in ("example", "covid_questions"):
+def test_the_verdict_on_peers() -> None:
+    """Level from answers alone; with known wordings the bi-encoder is behind on two FAQs, and on one of them for sure."""
+    p_values: dict[tuple[str, str, str], float] = {}
+    for data in ("example", "covid_questions", "openstreetmap"):
+        trained = [name for name, system in fair_peers(data)["systems"].items() if system["trials"] and name != OURS]
         for test in fair_peers(data)["tests"]:
-            if test["system"] == PEER:
-                p_values[data, test["row"]] = test["p_value"]
-        assert p_values[data, ALONE] > 0.1
-        assert fair(PEER, WORDINGS, data) <= fair(PEER, ALONE, data)
-    assert p_values["example", WORDINGS] < 0.05
-    said = numbers(r"is ahead \(COVID-19: p = ([\d.]+)\)", text_of(DOCS / "results.md"))
-    assert said == [round(p_values["covid_questions", WORDINGS], 2)]
+            p_values[data, test["system"], test["row"]] = test["p_value"]
+        for name in trained:
+            assert p_values[data, name, ALONE] > 0.1
+            assert fair_seconds(name, data) > 5 * fair_seconds(OURS, data)
+    assert p_values["example", PEER, WORDINGS] < 0.05
+    assert p_values["openstreetmap", PEER, WORDINGS] > 0.1
+    said = numbers(r"on two FAQs \(COVID-19: p = ([\d.]+)\)", text_of(DOCS / "results.md"))
+    assert said == [round(p_values["covid_questions", PEER, WORDINGS], 2)]
 
 
 def test_what_a_question_costs() -> None:
