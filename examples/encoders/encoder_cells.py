@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import resource
+import shutil
 import sys
 import time
-from itertools import cycle, islice
 from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from encoder_tables import COSINE, HERE
+from encoder_tables import COSINE, EXAMPLE, HERE
 
 sys.path.append(str(HERE.parent / "fair_peers"))
 
-from fair_data import FairData, read_fair_data
+from fair_data import read_fair_data
 from fair_systems import (
     OURS,
     UNTRAINED,
     WITH_BM25,
     WORDINGS,
-    Ours,
     Settings,
     mean_measures,
     measure_rows,
@@ -29,6 +30,7 @@ from fair_systems import (
 
 from ap_ranker.ranking.cache import CACHE_BYTES, EncodingCache
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.training.untrained import write_untrained
 
 EFFORTS: dict[str, Settings] = {
     COSINE: {},
@@ -40,13 +42,14 @@ EFFORTS: dict[str, Settings] = {
 """What is done with an encoder -> the settings of the training. A large one learns its upper half with `normal`."""
 
 SEED = 1
-ASKED, WARM, CANDIDATES = 60, 10, 100
-"""Questions that are timed, those of them that do not count, and the most answers that each is matched with."""
+WARM, ASKED, CANDIDATES = 10, 100, 100
+"""Questions that do not count, those whose time does, and the answers that each is matched with."""
 
 
 def measure(encoder: str, effort: str, name: str, data: Path | None, tables: Path, folder: Path) -> dict[str, Any]:
     """Train an encoder on a data set, and measure it as it is served: with known wordings and BM25's score."""
     torch.set_num_threads(1)
+    shutil.rmtree(folder, ignore_errors=True)  # a run that was stopped would count its last part alone
     fair_data = read_fair_data(name, data, tables, encoder)
     system = UNTRAINED if effort == COSINE else OURS
     started = time.process_time()
@@ -55,7 +58,7 @@ def measure(encoder: str, effort: str, name: str, data: Path | None, tables: Pat
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     test = fair_data.test_set
     rows = mean_measures(measure_rows(trained, fair_data.dev_set(SEED), test))
-    result: dict[str, Any] = {
+    return {
         "encoder": Path(encoder).name,
         "effort": effort,
         "data": name,
@@ -68,20 +71,22 @@ def measure(encoder: str, effort: str, name: str, data: Path | None, tables: Pat
         "peak_bytes": peak,
         "bytes_per_answer": round(trained.score(test, wordings=False).bytes_per_answer),
     }
-    if isinstance(trained, Ours):
-        result["question_ms"] = round(milliseconds(fair_data, folder), 2)
-        result["weights"] = sum(weight.numel() for weight in trained.ranker.model.parameters())
-    return result
 
 
-def milliseconds(data: FairData, folder: Path) -> float:
-    """Processor time of a question with cached answers, of one thread: to encode and to match it. The median."""
-    ranker = Ranker.from_pretrained(folder, "cpu", cache=EncodingCache(CACHE_BYTES))
-    answers = list(data.test.answer_texts)[:CANDIDATES]
+def question_milliseconds(encoder: str) -> float:
+    """Processor time of a question with cached answers, of one thread: to read it and to match it. The median.
+
+    Training changes no time, so nothing is trained.
+    """
+    torch.set_num_threads(1)
+    data = read_fair_data(EXAMPLE, None, Path(), encoder)
+    answers = data.test.answer_texts[:CANDIDATES]
     times: list[float] = []
-    for text in islice(cycle(data.test.question_texts), ASKED):  # a small FAQ has fewer
-        started = time.thread_time()
-        ranker.rank(text, answers)
-        times.append(1_000 * (time.thread_time() - started))
-    counted = sorted(times[WARM:])
-    return counted[len(counted) // 2]
+    with TemporaryDirectory() as folder:
+        write_untrained(folder, data.test.answer_texts, data.base.language, options={"encoder": data.encoder})
+        ranker = Ranker.from_pretrained(folder, "cpu", cache=EncodingCache(CACHE_BYTES))
+        for text in data.test.question_texts[: WARM + ASKED]:
+            started = time.thread_time()
+            ranker.rank(text, answers)
+            times.append(1_000 * (time.thread_time() - started))
+    return round(median(times[WARM:]), 2)

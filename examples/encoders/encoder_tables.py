@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,9 @@ EXAMPLE = "example"
 ORDER = (COSINE, "untrained", "quick", "normal", "best")
 
 
-def render(cells: Sequence[Mapping[str, Any]]) -> str:
+def render(result: Mapping[str, Any]) -> str:
     """A line for each encoder and effort, a column for each data set."""
+    cells = result["cells"]
     names = sorted({cell["data"]: None for cell in cells}, key=lambda name: (name != EXAMPLE, name))
     titles = {cell["data"]: cell["title"] for cell in cells}
     bm25 = {cell["data"]: cell["bm25"]["MRR"] for cell in cells}
@@ -47,29 +48,31 @@ def render(cells: Sequence[Mapping[str, Any]]) -> str:
         of_data = by_row[encoder, effort]
         measured = of_data.get(EXAMPLE, {})
         values = [f"{of_data[name]['measures']['MRR']:.3f}" if name in of_data else "" for name in names]
-        lines.append([f"`{encoder}`", effort, *_costs(measured), *values])
+        milliseconds = None if effort == COSINE else result["question_ms"].get(encoder)
+        lines.append([f"`{encoder}`", effort, *_costs(measured, milliseconds), *values])
     head = ["encoder", "effort", "training", "peak memory", "bytes per answer", "a question"]
     return markdown_table([*head, *(titles[name] for name in names)], lines)
 
 
-def _costs(cell: Mapping[str, Any]) -> list[str]:
-    """Time, memory, bytes and milliseconds; nothing that is not ours is timed."""
+def _costs(cell: Mapping[str, Any], milliseconds: float | None) -> list[str]:
+    """Time, memory, bytes and milliseconds; what is not known, or not ours, is empty."""
+    question = "" if milliseconds is None else f"{milliseconds:.1f} ms"
     if not cell:
-        return [""] * 4
+        return ["", "", "", question]
     is_trained = cell["effort"] not in (COSINE, "untrained")
-    question = f"{cell['question_ms']:.1f} ms" if "question_ms" in cell else ""
-    return [
-        f"{cell['training_seconds']:,.0f} s" if is_trained else "",
-        f"{cell['peak_bytes'] / 1e9:.1f} GB",
-        f"{cell['bytes_per_answer']:,}",
-        question,
-    ]
+    training = f"{cell['training_seconds']:,.0f} s" if is_trained else ""
+    return [training, f"{cell['peak_bytes'] / 1e9:.1f} GB", f"{cell['bytes_per_answer']:,}", question]
 
 
 def write_tables(folder: Path = HERE) -> None:
     """Draw the table of the folder's results.json into its README.md."""
-    cells = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-    _write(folder / "README.md", render(cells))
+    _write(folder / "README.md", render(read_results(folder)))
+
+
+def read_results(folder: Path = HERE) -> dict[str, Any]:
+    """Cells, and the milliseconds of a question by encoder."""
+    result: dict[str, Any] = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    return result
 
 
 def _write(path: Path, text: str) -> None:
@@ -79,7 +82,7 @@ def _write(path: Path, text: str) -> None:
 def main() -> None:
     """Draw it into both pages."""
     write_tables()
-    _write(PAGE, render(json.loads((HERE / "results.json").read_text(encoding="utf-8"))))
+    _write(PAGE, render(read_results()))
 
 
 if __name__ == "__main__":

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import multiprocessing
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from itertools import product
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from encoder_cells import EFFORTS, measure
+from encoder_cells import EFFORTS, measure, question_milliseconds
 from encoder_tables import HERE, write_tables
 from rich.console import Console
 
@@ -27,6 +29,9 @@ ENCODERS = (
     "sentence-transformers/all-mpnet-base-v2",
     "intfloat/multilingual-e5-small",
 )
+
+TIME = "-question-ms.json"
+"""The end of the name of a file with an encoder's time."""
 
 console = Console(soft_wrap=True)
 
@@ -44,24 +49,35 @@ def command(
     for wanted in efforts:
         check_known("an effort", wanted, EFFORTS)
     output.mkdir(parents=True, exist_ok=True)
-    for encoder_name in encoder or ENCODERS:
-        for wanted in efforts:
-            for name in names:
-                cell = f"{Path(encoder_name).name}-{wanted}-{name}".replace(" ", "-")
-                path = output / f"{cell}.json"
-                if path.is_file():
-                    continue
-                console.print(cell, highlight=False)
-                run = output / f"{cell}.run"
-                shutil.rmtree(run, ignore_errors=True)
-                # A process of its own: its memory at most is then that of this cell.
-                with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-                    result = pool.submit(measure, encoder_name, wanted, name, data, output / "tables", run).result()
-                write_text_atomically(path, json.dumps(result) + "\n")
-                shutil.rmtree(run, ignore_errors=True)  # many checkpoints would fill a disk
-    cells = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(output.glob("*.json"))]
-    write_text_atomically(results / "results.json", json.dumps(cells, indent=1) + "\n")
+    encoders = encoder or list(ENCODERS)
+    for encoder_name, wanted, name in product(encoders, efforts, names):
+        cell = f"{Path(encoder_name).name}-{wanted}-{name}"
+        run = output / f"{cell}.run"
+        finish(output / f"{cell}.json", measure, encoder_name, wanted, name, data, output / "tables", run)
+        shutil.rmtree(run, ignore_errors=True)  # many checkpoints would fill a disk
+    for encoder_name in encoders:
+        finish(output / f"{Path(encoder_name).name}{TIME}", question_milliseconds, encoder_name)
+    cells: list[Any] = []
+    question_ms: dict[str, float] = {}
+    for path in sorted(output.glob("*.json")):
+        measured = json.loads(path.read_text(encoding="utf-8"))
+        if path.name.endswith(TIME):
+            question_ms[path.name.removesuffix(TIME)] = measured
+        else:
+            cells.append(measured)
+    result = {"question_ms": question_ms, "cells": cells}
+    write_text_atomically(results / "results.json", json.dumps(result, indent=1) + "\n")
     write_tables(results)
+
+
+def finish(path: Path, measurement: Callable[..., Any], *arguments: Any) -> None:
+    """Write what a measurement returns, unless it is there. Its process has no memory of earlier ones."""
+    if path.is_file():
+        return
+    console.print(path.stem, highlight=False)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        result = pool.submit(measurement, *arguments).result()
+    write_text_atomically(path, json.dumps(result) + "\n")
 
 
 if __name__ == "__main__":
