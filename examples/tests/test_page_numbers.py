@@ -106,7 +106,7 @@ def test_the_larger_encoder_and_the_bi_encoder() -> None:
 
 
 def test_the_verdict_on_peers() -> None:
-    """Level from answers alone; with known wordings the bi-encoder is behind on two FAQs, and on one of them for sure."""
+    """Level from answers alone; with known wordings the bi-encoder is behind on two FAQs, on one of them for sure."""
     p_values: dict[tuple[str, str, str], float] = {}
     for data in ("example", "covid_questions", "openstreetmap"):
         trained = [name for name, system in fair_peers(data)["systems"].items() if system["trials"] and name != OURS]
