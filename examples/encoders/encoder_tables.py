@@ -43,25 +43,25 @@ def render(result: Mapping[str, Any]) -> str:
     by_row: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
     for cell in cells:
         by_row.setdefault((cell["encoder"], cell["effort"]), {})[cell["data"]] = cell
-    lines = [["BM25", "", "", "", "", "", *(f"{bm25[name]:.3f}" for name in names)]]
+    lines = [["BM25", "", "", "", "", *(f"{bm25[name]:.3f}" for name in names)]]
     for encoder, effort in sorted(by_row, key=lambda row: (row[0], ORDER.index(row[1]))):
         of_data = by_row[encoder, effort]
         measured = of_data.get(EXAMPLE, {})
         values = [f"{of_data[name]['measures']['MRR']:.3f}" if name in of_data else "" for name in names]
         milliseconds = None if effort == COSINE else result["question_ms"].get(encoder)
-        lines.append([f"`{encoder}`", effort, *_costs(measured, milliseconds), *values])
-    head = ["encoder", "effort", "training", "peak memory", "bytes per answer", "a question"]
-    return markdown_table([*head, *(titles[name] for name in names)], lines)
+        lines.append([f"`{encoder}`, {effort}", *_costs(measured, milliseconds), *values])
+    head = ["", "training, s", "peak memory, GB", "bytes per answer", "a question, ms"]
+    return markdown_table([*head, *(titles[name].partition(",")[0] for name in names)], lines)
 
 
 def _costs(cell: Mapping[str, Any], milliseconds: float | None) -> list[str]:
     """Time, memory, bytes and milliseconds; what is not known, or not ours, is empty."""
-    question = "" if milliseconds is None else f"{milliseconds:.1f} ms"
+    question = "" if milliseconds is None else f"{milliseconds:.1f}"
     if not cell:
         return ["", "", "", question]
     is_trained = cell["effort"] not in (COSINE, "untrained")
-    training = f"{cell['training_seconds']:,.0f} s" if is_trained else ""
-    return [training, f"{cell['peak_bytes'] / 1e9:.1f} GB", f"{cell['bytes_per_answer']:,}", question]
+    training = f"{cell['training_seconds']:,.0f}" if is_trained else ""
+    return [training, f"{cell['peak_bytes'] / 1e9:.1f}", f"{cell['bytes_per_answer']:,}", question]
 
 
 def write_tables(folder: Path = HERE) -> None:
