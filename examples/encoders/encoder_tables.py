@@ -14,14 +14,13 @@ from typing import Any
 import typer
 
 from ap_ranker.evaluation.markdown import markdown_table
-from ap_ranker.files import write_text_atomically
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "docs" / "encoders.md"
 
 sys.path.append(str(HERE.parent / "fair_peers"))
 
-from fair_tables import replaced  # noqa: E402
+from fair_tables import write_between  # noqa: E402
 
 START = "<!-- results: python examples/encoders/encoder_tables.py -->"
 
@@ -66,7 +65,7 @@ def _costs(cell: Mapping[str, Any], milliseconds: float | None) -> list[str]:
 
 def write_tables(folder: Path = HERE) -> None:
     """Draw the table of the folder's results.json into its README.md."""
-    _write(folder / "README.md", render(read_results(folder)))
+    write_between(folder / "README.md", render(read_results(folder)), START)
 
 
 def read_results(folder: Path = HERE) -> dict[str, Any]:
@@ -75,14 +74,10 @@ def read_results(folder: Path = HERE) -> dict[str, Any]:
     return result
 
 
-def _write(path: Path, text: str) -> None:
-    write_text_atomically(path, replaced(path.read_text(encoding="utf-8"), text, START))
-
-
 def main() -> None:
     """Draw it into both pages."""
     write_tables()
-    _write(PAGE, render(read_results()))
+    write_between(PAGE, render(read_results()), START)
 
 
 if __name__ == "__main__":

@@ -153,7 +153,7 @@ def read_results(folder: Path = HERE) -> list[dict[str, Any]]:
 
 def write_page(folder: Path = HERE) -> None:
     """Draw the tables of all JSON files of a folder into its README.md."""
-    _write(folder / "README.md", render(read_results(folder)))
+    write_between(folder / "README.md", render(read_results(folder)))
 
 
 def summaries(results: Sequence[Mapping[str, Any]]) -> dict[Path, str]:
@@ -167,15 +167,16 @@ def summaries(results: Sequence[Mapping[str, Any]]) -> dict[Path, str]:
     }
 
 
-def _write(path: Path, text: str) -> None:
-    write_text_atomically(path, replaced(path.read_text(encoding="utf-8"), text))
+def write_between(path: Path, text: str, start: str = START) -> None:
+    """Write the text between the markers of a page."""
+    write_text_atomically(path, replaced(path.read_text(encoding="utf-8"), text, start))
 
 
 def main() -> None:
     """Draw the tables of this folder's page, and the summaries of the project's."""
     write_page()
     for path, text in summaries(read_results()).items():
-        _write(path, text)
+        write_between(path, text)
 
 
 if __name__ == "__main__":
