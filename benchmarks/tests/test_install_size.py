@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
+import torch
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from refusals import refused
 
 from benchmarks.install_size import megabytes, needed
+
+README = Path(__file__).parents[2] / "README.md"
 
 
 def names_of(name: str) -> set[str]:
@@ -43,3 +47,12 @@ def test_the_size_is_that_of_the_files() -> None:
     others = [Path(str(one.locate_file(file))) for file in one.files or () if ".." in file.parts]
     expected = sum(path.stat().st_size for path in {*files, *others}) / 1e6
     assert megabytes([one]) == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.skipif(torch.version.cuda is not None, reason="README gives the size beside a torch for CPUs")
+def test_the_readme_names_the_size_of_this_installation() -> None:
+    [(gigabytes, of_torch)] = re.findall(
+        r"core takes ([\d.]+) GB, (\d+) MB of it torch", " ".join(README.read_text().split())
+    )
+    assert float(gigabytes) == pytest.approx(megabytes(needed("ap-ranker").values()) / 1e3, rel=0.03)
+    assert float(of_torch) == pytest.approx(megabytes(needed("torch").values()), rel=0.03)

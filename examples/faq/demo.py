@@ -6,6 +6,7 @@ python examples/faq/demo.py --output checkpoints/demo
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Annotated, Any
 
 import typer
 
+from ap_ranker.cli.errors import report_user_errors
+from ap_ranker.errors import InputError
 from ap_ranker.files import write_text_atomically
 from benchmarks.number_lists import whole_numbers
 
@@ -48,8 +51,11 @@ def command(
 
 
 def run(name: str, *arguments: object) -> None:
-    """Run a command of ap-ranker."""
-    subprocess.run([sys.executable, "-m", "ap_ranker", name, *map(str, arguments)], check=True)
+    """Run a command of ap-ranker; InputError if it fails."""
+    words = [name, *map(str, arguments)]
+    status = subprocess.run([sys.executable, "-m", "ap_ranker", *words], check=False).returncode
+    if status:
+        raise InputError(f"ap-ranker {shlex.join(words)}: expected it to end with 0, it ended with {status}.")
 
 
 def read(path: Path) -> Any:
@@ -58,4 +64,5 @@ def read(path: Path) -> Any:
 
 
 if __name__ == "__main__":
-    typer.run(command)
+    with report_user_errors():
+        typer.run(command)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, imported
+from refusals import refused
 
 EXAMPLES = ROOT / "examples"
 DOCS = ROOT / "docs"
@@ -317,6 +318,18 @@ def test_the_demo() -> None:
         assert re.search(rf"{span(with_others, 1)} % at (a target precision of )?{target}\b", README), target
     errors = [run["calibration_error"] for run in runs]
     assert f"(Guo et al. 2017) is {span(errors, 3)}." in text_of(decisions)
+
+
+def test_the_demo_is_measured_as_make_trains_it() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    trained = re.findall(r"train examples/faq --config examples/faq/settings.yaml --epochs (\d+)", makefile)
+    with imported(EXAMPLES / "faq" / "demo.py") as demo:
+        assert trained == [str(demo.EPOCHS)]
+
+
+def test_a_command_of_the_demo_that_fails_is_named(tmp_path: Path) -> None:
+    with imported(EXAMPLES / "faq" / "demo.py") as demo, refused(f"evaluate … {tmp_path} … 0 … 2"):
+        demo.run("evaluate", tmp_path, tmp_path)
 
 
 def test_make_demo_prints_what_to_expect() -> None:
