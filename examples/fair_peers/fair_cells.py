@@ -26,6 +26,7 @@ from fair_systems import (
     train_system,
     trials_of,
 )
+from fair_tables import ranks_text
 
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.metrics import MEASURES
@@ -264,9 +265,10 @@ def collect(cells: Cells, trials: int, seeds: Sequence[int]) -> Result:
             "seconds": [run["seconds"] for run in finished],
             "rows": rows,
         }
-        ranks[system] = {name: [run["reciprocal_ranks"][name] for run in finished] for name in rows}
+        ranks[system] = {name: [ranks_text(run["reciprocal_ranks"][name]) for run in finished] for name in rows}
     test = cells.data.test_set
     facts = {"name": cells.data.name, "title": cells.data.title, "encoder": Path(cells.data.encoder).name}
     facts |= {"questions": len(test.questions), "candidates": test.candidates}
     grids = {system: GRIDS[system] for system in GRIDS}
-    return {**facts, "grids": grids, "bm25": test.bm25, "systems": systems, "reciprocal_ranks": ranks}
+    facts |= {"origin": cells.origin, "grids": grids, "bm25": test.bm25}
+    return {**facts, "systems": systems, "ranks": ranks}

@@ -39,31 +39,61 @@ SURE = 0.05
 """A difference with a smaller p-value gets an asterisk in the summary."""
 
 
+def ranks_text(reciprocal_ranks: Sequence[float]) -> str:
+    """The rank of each question's first right answer, 0 if it has none, as a line of a JSON file."""
+    ranks = [round(1 / value) if value else 0 for value in reciprocal_ranks]
+    return " ".join(map(str, ranks))
+
+
+def _mean_reciprocal_ranks(seeds: Sequence[str]) -> np.ndarray:
+    """(Q,) the questions' means over the seeds, from a line of ranks for each seed."""
+    ranks = np.array([seed.split() for seed in seeds], float)
+    return np.divide(1.0, ranks, out=np.zeros_like(ranks), where=ranks > 0).mean(axis=0)
+
+
+def with_earlier(collected: Mapping[str, Any], earlier: Mapping[str, Any]) -> dict[str, Any]:
+    """What was measured now, and the systems that only an earlier JSON file has: of the same data, with their ranks."""
+    systems = dict(collected["systems"])
+    ranks = dict(collected["ranks"])
+    if earlier.get("origin") == collected["origin"]:
+        for name, rows in earlier["ranks"].items():
+            systems.setdefault(name, earlier["systems"][name])
+            ranks.setdefault(name, rows)
+    order = [*collected["grids"], *systems]  # a system without settings has no grid
+    names = [name for name in dict.fromkeys(order) if name in systems]
+    return {
+        **collected,
+        "systems": {name: systems[name] for name in names},
+        "ranks": {name: ranks[name] for name in names},
+    }
+
+
 def with_tests(collected: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON file of a data set: each row's deviations, and p-values instead of each question's reciprocal rank.
+    """The JSON file of a data set: each row's deviations and p-values added.
 
     The tests are of the questions' mean over the seeds, ours against each other system in the same row; Holm's method
     corrects all those of the data set together.
     """
-    ranks = collected["reciprocal_ranks"]
+    ranks = collected["ranks"]
     compared: list[dict[str, Any]] = []
     for row, ours in ranks[OURS].items():
         for system, rows in ranks.items():
             if system != OURS and row in rows:
-                first = np.mean(ours, axis=0)
-                second = np.mean(rows[row], axis=0)
+                first = _mean_reciprocal_ranks(ours)
+                second = _mean_reciprocal_ranks(rows[row])
                 gain = float(first.mean() - second.mean())
                 p_value = randomisation_test(first, second)
                 compared.append({"row": row, "system": system, "gain": gain, "uncorrected": p_value})
     for test, p_value in zip(compared, holm([test["uncorrected"] for test in compared]), strict=True):
         test["p_value"] = p_value
-    result = {name: value for name, value in collected.items() if name != "reciprocal_ranks"}
-    for system in result["systems"].values():
-        system["deviations"] = {
-            row: {name: stdev(values) if len(values) > 1 else None for name, values in measures.items()}
+    systems: dict[str, Any] = {}
+    for name, system in collected["systems"].items():
+        deviations = {
+            row: {measure: stdev(values) if len(values) > 1 else None for measure, values in measures.items()}
             for row, measures in system["rows"].items()
         }
-    return result | {"tests": compared}
+        systems[name] = {**system, "deviations": deviations}
+    return {**collected, "systems": systems, "tests": compared}
 
 
 def render(results: Sequence[Mapping[str, Any]]) -> str:

@@ -13,7 +13,7 @@ import typer
 from fair_cells import SYSTEMS, Cells, Estimate, collect, planned, run_cells
 from fair_data import NAMES, read_fair_data
 from fair_systems import OURS, Settings
-from fair_tables import HERE, with_tests, write_page
+from fair_tables import HERE, with_earlier, with_tests, write_page
 from rich.console import Console
 
 from ap_ranker.cli.console import describe
@@ -66,11 +66,22 @@ def command(
             continue
         run_cells(cells, systems, trials, numbers, estimate, lambda text: console.print(text, highlight=False))
         collected = collect(cells, trials, numbers)
+        path = results / f"{file_name}.json"
+        if path.is_file():
+            earlier = json.loads(path.read_text(encoding="utf-8"))
+            collected = with_earlier(collected, earlier)
+            lost = [system for system in earlier["systems"] if system not in collected["systems"]]
+            if lost:
+                again = ", ".join(lost)
+                console.print(
+                    f"{path} has other data, or no ranks, of {again}. Measure again, for the tables: {again}."
+                )
+                continue
         if OURS not in collected["systems"]:
             console.print(f"{name}: all others are compared with {OURS}. Measure it too, for the tables.")
             continue
         result = with_tests(collected)
-        write_text_atomically(results / f"{file_name}.json", json.dumps(result, indent=1) + "\n")
+        write_text_atomically(path, json.dumps(result, indent=1) + "\n")
         write_page(results)
 
 

@@ -103,11 +103,30 @@ def test_a_run_that_was_stopped_goes_on(
         with refused("a system … bi-encoder … bm25"):
             run.command(["wikiqa"], **arguments, **places, plan=False, system=["bm25"])
         run.command(["wikiqa"], **arguments, **places, plan=False)
+        assert [*json.loads((tmp_path / "wikiqa.json").read_text())["systems"]] == [
+            "ap-transformer",
+            "bi-encoder",
+            untrained,
+        ]
         ours = ["ap-transformer-trial-1", "ap-transformer-trial-2", "ap-transformer-seed-1", "ap-transformer-seed-2"]
         peers = [name.replace("ap-transformer", "bi-encoder") for name in ours]
         assert measured == [*ours[:3], "bi-encoder-untrained-seed-1", ours[3], *peers]
         assert not list(tmp_path.rglob("*.run"))
     result = json.loads((tmp_path / "wikiqa.json").read_text())
+    with imported(HERE / "run.py") as run:
+        monkeypatch.setattr(run, "DEFAULT_ENCODER", str(encoder))
+        places["output"] = tmp_path / "another machine"
+        run.command(["wikiqa"], **arguments, **places, plan=False, system=[untrained])
+        again = json.loads((tmp_path / "wikiqa.json").read_text())
+        assert again["systems"].keys() == result["systems"].keys()
+        assert again["tests"] == result["tests"]
+        del again["ranks"]  # as files of earlier releases
+        del again["origin"]
+        (tmp_path / "wikiqa.json").write_text(json.dumps(again))
+        run.command(["wikiqa"], **arguments, **places, plan=False, system=[untrained])
+        assert json.loads((tmp_path / "wikiqa.json").read_text()) == again, "nothing is lost"
+        (tmp_path / "wikiqa.json").write_text(json.dumps(result))
+        places["output"] = tmp_path / "out"
     plain = library.SentenceTransformer(str(encoder))
     asked = modules["fair_data"].read_fair_data("wikiqa", judged, tmp_path, str(encoder)).test_set
     vectors = plain.encode(asked.dataset.answer_texts, normalize_embeddings=True)
@@ -203,14 +222,14 @@ def test_late_interaction_adds_up_the_best_token(modules: dict[str, ModuleType],
 
 def collected() -> dict[str, Any]:
     rng = np.random.default_rng(0)
-    ours = [(rng.random(40) / 2 + 0.5).tolist() for _ in range(3)]
-    theirs = [(rng.random(40) / 2).tolist() for _ in range(3)]
+    ours = [" ".join(map(str, rng.integers(1, 3, 40))) for _ in range(3)]
+    theirs = [" ".join(map(str, rng.integers(0, 5, 40))) for _ in range(3)]  # none of the right answers is found: 0
     ranks = {"ap-transformer": {"answers alone": ours, "wordings": ours}, "bi-encoder": {"answers alone": theirs}}
     systems: dict[str, Any] = {}
     for name, rows in ranks.items():
         measures = {row: {measure: [0.5, 0.6, 0.7] for measure in ("P@1", "MAP")} for row in rows}
         for row, seeds in rows.items():
-            measures[row]["MRR"] = [float(np.mean(values)) for values in seeds]
+            measures[row]["MRR"] = [float(np.mean(reciprocal(values))) for values in seeds]
         trials = [{"settings": {"epochs": 2}, "dev": 0.8}]
         systems[name] = {
             "trials": trials,
@@ -221,7 +240,44 @@ def collected() -> dict[str, Any]:
         }
     facts = {"name": "toy", "title": "Toy", "encoder": "small", "questions": 40, "candidates": "all 9 answers"}
     bm25 = dict.fromkeys(("P@1", "MAP", "MRR"), 0.4)
-    return {**facts, "bm25": bm25, "systems": systems, "reciprocal_ranks": ranks}
+    facts |= {"origin": {"training": "a"}, "grids": {"ap-transformer": {}, "bi-encoder": {}}}
+    return {**facts, "bm25": bm25, "systems": systems, "ranks": ranks}
+
+
+def reciprocal(ranks: str) -> list[float]:
+    return [1 / int(rank) if int(rank) else 0.0 for rank in ranks.split()]
+
+
+def test_a_file_keeps_what_was_measured_before(modules: dict[str, ModuleType]) -> None:
+    """A system that is measured later stands beside the others, in the same order; not beside those of other data."""
+    tables = modules["fair_tables"]
+    whole = collected()
+    parts = []
+    for name in whole["systems"]:
+        only = {part: {name: whole[part][name]} for part in ("systems", "ranks")}
+        parts.append(collected() | only)
+    ours, peer = parts
+    assert tables.with_tests(tables.with_earlier(peer, ours)) == tables.with_tests(whole)
+    assert list(tables.with_earlier(peer, ours)["systems"]) == list(whole["systems"])
+    assert tables.with_earlier(peer, ours | {"origin": {"training": "b"}}) == peer
+    assert tables.with_earlier(whole, parts[1] | {"ranks": {"bi-encoder": {}}}) == whole, "the new one stands"
+
+
+def test_ranks_are_written_as_they_are_read(modules: dict[str, ModuleType]) -> None:
+    values = [1.0, 0.5, 1 / 3, 0.0, 1 / 67, 1 / 499]
+    assert modules["fair_tables"].ranks_text(values) == "1 2 3 0 67 499"
+
+
+def test_the_p_values_of_the_files_follow_from_their_ranks(modules: dict[str, ModuleType]) -> None:
+    tables = modules["fair_tables"]
+    with_ranks = [result for result in tables.read_results() if "ranks" in result]
+    assert with_ranks
+    for result in with_ranks:
+        assert tables.with_tests(result)["tests"] == result["tests"]
+        for name, rows in result["ranks"].items():
+            for row, seeds in rows.items():
+                mrr = [float(np.mean(reciprocal(line))) for line in seeds]
+                assert mrr == pytest.approx(result["systems"][name]["rows"][row]["MRR"]), (name, row)
 
 
 def test_equal_rows_are_compared_and_no_others(modules: dict[str, ModuleType]) -> None:
@@ -230,12 +286,13 @@ def test_equal_rows_are_compared_and_no_others(modules: dict[str, ModuleType]) -
     result = tables.with_tests(measured)
     (test,) = result["tests"]
     assert (test["row"], test["system"]) == ("answers alone", "bi-encoder")
-    ranks = measured["reciprocal_ranks"]
-    first, second = (np.mean(ranks[name]["answers alone"], axis=0) for name in ("ap-transformer", "bi-encoder"))
+    means: list[np.ndarray] = []
+    for name in ("ap-transformer", "bi-encoder"):
+        means.append(np.mean([reciprocal(line) for line in measured["ranks"][name]["answers alone"]], axis=0))
+    first, second = means
     assert test["gain"] == pytest.approx(first.mean() - second.mean())
     assert test["p_value"] == holm([randomisation_test(first, second)])[0]
     assert result["systems"]["bi-encoder"]["deviations"]["answers alone"]["MAP"] == pytest.approx(0.1)
-    assert "reciprocal_ranks" not in result
     lines = [line.split(" | ") for line in tables.render([result]).splitlines() if line.startswith("| ")]
     assert [line[:2] for line in lines[2:6]] == [
         ["| BM25", ""],
