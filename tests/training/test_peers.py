@@ -142,6 +142,30 @@ def test_a_bi_encoder_learns_with_its_prompts(encoder: Path, tmp_path: Path) -> 
         assert all(text.startswith(f"{prompt} ") for text in texts)
 
 
+def test_large_batches_have_the_same_gradient_in_mini_batches(
+    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One text at a time, or all of a batch together."""
+    folder = shutil.copytree(encoder, tmp_path / "encoder")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"hidden_dropout_prob": 0.0}))
+    monkeypatch.setattr(module, "multiplies_bfloat16", lambda: False)
+    monkeypatch.setattr(module, "most_without_copies", lambda lessons: len(lessons))
+    monkeypatch.setattr(module, "MINI_BATCH", 1)
+    gradients: list[torch.Tensor] = []
+    for n_texts in (128, 1):
+        monkeypatch.setattr(module, "TEXTS_AT_ONCE", n_texts)
+        with patch.object(module, "learn", side_effect=StopIteration) as learn, pytest.raises(StopIteration):
+            fine_tuned("bi-encoder", folder, tmp_path / "peer")
+        trainer = learn.call_args.args[0]
+        batch = next(iter(trainer.get_train_dataloader()))
+        trainer.compute_loss(trainer.model, batch).backward()
+        learnt = [weight.grad for weight in trainer.model.parameters() if weight.grad is not None]
+        gradients.append(torch.cat([gradient.flatten() for gradient in learnt]))
+    assert gradients[0].abs().max() > 0.1
+    torch.testing.assert_close(*gradients, atol=1e-6, rtol=1e-4)
+
+
 @pytest.mark.usefixtures("quick")
 def test_the_best_epoch_is_kept(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of epochs that rank better and then worse: the weights written are those that were measured best."""
