@@ -150,7 +150,7 @@ def test_large_batches_have_the_same_gradient_in_mini_batches(
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"hidden_dropout_prob": 0.0}))
     monkeypatch.setattr(module, "multiplies_bfloat16", lambda: False)
-    monkeypatch.setattr(module, "most_without_copies", lambda lessons: len(lessons))
+    monkeypatch.setattr(module, "most_without_copies", len)
     monkeypatch.setattr(module, "MINI_BATCH", 1)
     gradients: list[torch.Tensor] = []
     for n_texts in (128, 1):
@@ -162,8 +162,8 @@ def test_large_batches_have_the_same_gradient_in_mini_batches(
         trainer.compute_loss(trainer.model, batch).backward()
         learnt = [weight.grad for weight in trainer.model.parameters() if weight.grad is not None]
         gradients.append(torch.cat([gradient.flatten() for gradient in learnt]))
-    assert gradients[0].abs().max() > 0.1
-    torch.testing.assert_close(*gradients, atol=1e-6, rtol=1e-4)
+    assert gradients[0].abs().max() > 0.01
+    torch.testing.assert_close(*gradients, atol=1e-5, rtol=1e-3)
 
 
 @pytest.mark.usefixtures("quick")
