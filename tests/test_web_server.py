@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -78,17 +79,53 @@ def free_port() -> int:
         return int(listening.getsockname()[1])
 
 
+def find_nginx() -> str:
+    """The program; the test skips without it."""
+    nginx = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    if nginx is None:
+        pytest.skip("nginx is not installed (Debian: apt-get install nginx)")
+    return nginx
+
+
+def encrypted(site: str, nginx: str, folder: Path) -> str:
+    """The settings with a certificate, as docs/deployment.md says for nginx on a machine of its own."""
+    key, certificate = folder / "privkey.pem", folder / "fullchain.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "1"]
+    subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    before, _, rest = site.partition("  listen 80;\n")
+    commented = re.findall(r"^  #   (?:listen|http2|ssl_|add_header).*\n", rest, re.MULTILINE)
+    assert len(commented) == 5
+    lines = "".join(commented).replace("#   ", "").replace("/certificates/", f"{folder}/")
+    version = subprocess.run([nginx, "-v"], capture_output=True, text=True, check=True).stderr
+    found = re.search(r"nginx/(\d+)\.(\d+)\.(\d+)", version)
+    assert found, version
+    if tuple(map(int, found.groups())) < (1, 25, 1):
+        page = " ".join((ROOT / "docs" / "deployment.md").read_text(encoding="utf-8").split())
+        [(new, *old)] = re.findall(r"Before nginx 1.25.1, write `(.*?)` in place of `(.*?)` and `(.*?)`\.", page)
+        for line in old:
+            assert lines.count(f"  {line};\n") == 1, line
+            lines = lines.replace(f"  {line};\n", "")
+        lines = f"  {new};\n{lines}"
+    return f"{before}{lines}{rest}"
+
+
 @contextmanager
-def nginx_before(search_port: int, folder: Path) -> Iterator[int]:
+def nginx_before(search_port: int, folder: Path, *, is_encrypted: bool = False) -> Iterator[int]:
     """nginx with our settings before a server; its port.
 
     Only its addresses, its folders and how it knows a client's address are the test's.
     """
     port = free_port()
+    nginx = find_nginx()
     site = (ROOT / "deploy" / "nginx.conf").read_text(encoding="utf-8")
+    listens, scheme = "listen 80", "http"
+    if is_encrypted:
+        site = encrypted(site, nginx, folder)
+        listens, scheme = "listen 443", "https"
+    told = "set_real_ip_from 127.0.0.1;\n  real_ip_header X-Test-Address;"
     for ours, tests in {
         "server search:8000;": f"server 127.0.0.1:{search_port};",
-        "listen 80;": f"listen 127.0.0.1:{port};\n  set_real_ip_from 127.0.0.1;\n  real_ip_header X-Test-Address;",
+        f"\n  {listens}": f"\n  {told}\n  listen 127.0.0.1:{port}",
         "access_log /dev/stdout ": f"access_log {folder}/access.log ",
     }.items():
         assert site.count(ours) == 1, ours
@@ -97,14 +134,13 @@ def nginx_before(search_port: int, folder: Path) -> Iterator[int]:
     places = "".join(f"  {name}_temp_path {folder}/{name};\n" for name in TEMPORARY)
     whole = f"daemon off;\nmaster_process off;\npid {folder}/pid;\nerror_log {folder}/error.log notice;\nevents {{}}\n"
     (folder / "nginx.conf").write_text(f"{whole}http {{\n{places}  include {folder}/site.conf;\n}}\n")
-    nginx = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
-    assert nginx is not None
     process = subprocess.Popen([nginx, "-p", folder, "-c", folder / "nginx.conf"])
     try:
         for _ in range(100):
             assert process.poll() is None, (folder / "error.log").read_text()
             try:
-                httpx.get(f"http://127.0.0.1:{port}", headers={"X-Test-Address": "192.0.2.250"}, timeout=30)
+                url = f"{scheme}://127.0.0.1:{port}"
+                httpx.get(url, headers={"X-Test-Address": "192.0.2.250"}, timeout=30, verify=False)
                 break
             except httpx.TransportError:
                 time.sleep(0.1)
@@ -115,22 +151,25 @@ def nginx_before(search_port: int, folder: Path) -> Iterator[int]:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[WebServer]:
-    """A search, and nginx before it, whose clients have the addresses that they say."""
+def running_search() -> Iterator[ThreadingHTTPServer]:
     search = ThreadingHTTPServer(("127.0.0.1", 0), Search)
     threading.Thread(target=search.serve_forever, daemon=True).start()
     try:
-        with nginx_before(search.server_port, folder) as port:
-            yield WebServer(f"http://127.0.0.1:{port}", folder, search)
+        yield search
     finally:
         search.shutdown()
         search.server_close()
 
 
+@contextmanager
+def running(folder: Path) -> Iterator[WebServer]:
+    """A search, and nginx before it, whose clients have the addresses that they say."""
+    with running_search() as search, nginx_before(search.server_port, folder) as port:
+        yield WebServer(f"http://127.0.0.1:{port}", folder, search)
+
+
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[WebServer]:
-    if shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin") is None:
-        pytest.skip("nginx is not installed (Debian: apt-get install nginx)")
     with running(tmp_path) as server:
         yield server
 
@@ -224,3 +263,17 @@ def test_no_log_tells_who_asked_what(server: WebServer) -> None:
     for status in (200, 413, 429, 502):  # what an administrator looks for
         assert f'" {status} ' in log
     assert '"POST /api/search HTTP/1.1" 200 ' in log
+
+
+def test_with_a_certificate_the_search_answers_by_https(tmp_path: Path) -> None:
+    """On this version of nginx, with the lines that the page names for it; browsers come back by HTTPS."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed (Debian: apt-get install openssl)")
+    with running_search() as search, nginx_before(search.server_port, tmp_path, is_encrypted=True) as port:
+        answer = httpx.get(f"https://127.0.0.1:{port}/", verify=False)
+        assert answer.status_code == 200
+        assert answer.headers["Strict-Transport-Security"] == "max-age=31536000"
+        curl = ["curl", "--silent", "--insecure", "--http2", "--output", os.devnull, "--write-out", "%{http_version}"]
+        if shutil.which("curl"):
+            asked = subprocess.run([*curl, f"https://127.0.0.1:{port}/"], capture_output=True, text=True, check=True)
+            assert asked.stdout == "2"
