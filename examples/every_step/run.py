@@ -26,7 +26,7 @@ from ap_ranker.models.pretrained import DEFAULT_ENCODER
 
 HERE = Path(__file__).resolve().parent
 
-SIZES = ("0", "10", "30", "100", "300")
+SIZES = ("0", "10", "30", "50", "100", "300")
 """Numbers of training questions."""
 
 SECONDS_PER_TEXT = 0.02
