@@ -48,6 +48,7 @@ def init(
         source = str(documents)
         wordings = [entry.questions for entry in entries]
         has_stored_questions = have_questions(entries)
+        keep_replaced(output)
         write_untrained(
             output,
             texts,
@@ -63,6 +64,16 @@ def init(
         f"Wrote {output}: ap-transformer, untrained, for {len(entries):,} texts. Search them: "
         f'ap-ranker ask "YOUR QUESTION" --documents {documents} --model {output}'
     )
+
+
+def keep_replaced(output: Path) -> None:
+    """Keep the checkpoint that --overwrite is about to replace, if there is one, and say how to go back to it."""
+    from ap_ranker.ranking.checkpoint import is_checkpoint
+    from ap_ranker.ranking.earlier_checkpoints import keep_former
+
+    if is_checkpoint(output):
+        keep_former(output)
+        console.say(f"The checkpoint before is kept. To go back: ap-ranker retrain --back --model {output}")
 
 
 def models(name: Annotated[str | None, argument("A model's name; by default, list all models.")] = None) -> None:

@@ -78,7 +78,10 @@ def gaps(
     if len(groups) > SHOWN:
         console.say(f"{len(groups) - SHOWN:,} smaller groups not shown.")
     if output is not None:
-        console.say(f"Wrote {len(groups):,} groups into {output}. Fill in answers, and add these rows to the FAQ.")
+        console.say(
+            f"Wrote {len(groups):,} groups into {output}. Write answers there, and copy the columns question, answer "
+            "and wordings of these rows to the FAQ."
+        )
 
 
 def changes(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ap_ranker.cli.check import warn_of_faults
+from ap_ranker.cli.checkpoints import keep_replaced
 from ap_ranker.cli.console import ProgressBars, console, describe, errors
 from ap_ranker.cli.options import EncoderOptions, TrainingOptions, argument, command_line, option
 from ap_ranker.errors import InputError
@@ -138,13 +139,10 @@ def _train(
 ) -> TrainingResult:
     """Train, and print what was written and how good it is on the dev questions."""
     from ap_ranker.cli.epoch_lines import EpochLines
-    from ap_ranker.ranking.checkpoint import is_checkpoint
-    from ap_ranker.ranking.earlier_checkpoints import keep_former
     from ap_ranker.training.resume_folder import ResumeFolder
 
-    if process_number() == 0 and is_checkpoint(run.output):  # which --overwrite replaces
-        keep_former(run.output)
-        console.say(f"The checkpoint before is kept. To go back: ap-ranker retrain --back --model {run.output}")
+    if process_number() == 0:
+        keep_replaced(run.output)
     try:
         with ProgressBars() as progress:
             result = train(

@@ -15,6 +15,7 @@ The checkpoint is of random numbers, and its calibration asserts everything: not
 from __future__ import annotations
 
 import csv
+import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -161,3 +162,18 @@ def test_what_is_asked_of_the_example_are_questions() -> None:
     assert {*kinds} <= {Kind.QUESTION, Kind.NEGATED}
     several = [text for text in texts if question_parts(text).texts]
     assert len(several) <= len(texts) / 100
+
+
+def test_the_examples_of_the_page_are_of_their_kind() -> None:
+    """Those in quotation marks in docs/decisions.md."""
+    page = (ROOT / "docs" / "decisions.md").read_text(encoding="utf-8")
+    _, _, table = page.partition("| `kind` | such as | outcome |\n")
+    examples = 0
+    for line in table.partition("\n\n")[0].splitlines()[1:]:
+        kinds, such_as = line.strip("| ").split(" | ")[:2]
+        for text in re.findall('"([^"]+)"', such_as):
+            parts = question_parts(text)
+            kind = parts.kind if parts.texts else read_typed(text).kind
+            assert f"`{kind}`" in kinds, text
+            examples += 1
+    assert examples >= 7

@@ -112,6 +112,25 @@ def test_a_checkpoint_for_documents(encoder: Path, tmp_path: Path) -> None:
     assert isinstance(nothing.exception, InputError)
 
 
+def test_a_new_checkpoint_for_documents_keeps_the_one_before(encoder: Path, tmp_path: Path) -> None:
+    """That may have been trained: the way back is the one that is named. Nothing is kept of what was not replaced."""
+    (tmp_path / "a.md").write_text("# Part\n\nA text.\n")
+    output = tmp_path / "c"
+    command = ["init", "--documents", str(tmp_path), "--output", str(output), "--encoder", str(encoder)]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    before = (output / "config.json").read_bytes()
+    (tmp_path / "b.md").write_text("# Another\n\nAnother text.\n")
+    refused = CliRunner().invoke(app, [*command[:-1], str(tmp_path / "nowhere"), "--overwrite"])
+    assert isinstance(refused.exception, InputError)
+    replaced = CliRunner().invoke(app, [*command, "--overwrite"])
+    assert replaced.exit_code == 0, replaced.output
+    assert (output / "config.json").read_bytes() != before
+    assert f"retrain --back --model {output}" in " ".join(replaced.output.split())
+    went_back = CliRunner().invoke(app, ["retrain", "--back", "--model", str(output)])
+    assert went_back.exit_code == 0, went_back.output
+    assert (output / "config.json").read_bytes() == before
+
+
 TOPICS = (
     "cancel my order",
     "get a refund",
