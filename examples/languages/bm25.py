@@ -7,7 +7,7 @@ python examples/languages/bm25.py --shared DATA   # also DATA/faq_public/covid-f
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from ap_ranker.cli.errors import report_user_errors
-from ap_ranker.data.dataset import Dataset
+from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.data.faq import Match
 from ap_ranker.data.reader import read_dataset, read_pairs
 from ap_ranker.data.tables import read_table
@@ -83,6 +83,23 @@ def read_covid(path: Path) -> Iterator[tuple[str, Dataset]]:
         yield language, read_pairs(replace(table, rows=[row for row in table.rows if row.get("lang") == code]))
 
 
+def one_faq(path: Path) -> tuple[list[str], list[list[str]]]:
+    """The MRR of all languages' entries in one FAQ, with no stemmer and with that of one language: titles and rows."""
+    table = read_table(path)
+    data = read_pairs(replace(table, rows=[row for row in table.rows if row.get("lang") in CODES]))
+    questions_of: dict[str, Sequence[Question]] = {"all": data.questions}
+    for language, of_language in read_covid(path):
+        texts = set(of_language.question_texts)
+        questions_of[language] = [question for question in data.questions if question.text in texts]
+    titles = [f"stemmer, {len(data.answers)} answers"]
+    titles += [f"{len(asked)} {name}" for name, asked in questions_of.items()]
+    lines: list[list[str]] = []
+    for stemmer in (None, "german", "english"):
+        found = [measure(replace(data, questions=asked), stemmer) for asked in questions_of.values()]
+        lines.append([stemmer or "none", *(f"{each.mrr:.3f}" for each in found)])
+    return titles, lines
+
+
 def command(
     shared: Annotated[Path | None, typer.Option(help=f"A folder with {COVID}.")] = None,
 ) -> None:
@@ -102,6 +119,7 @@ def command(
         lines = [line for language, data in read_covid(shared / COVID) for line in rows(language, language, [data])]
         titles = ["covid-faq-multilingual, answers alone", "questions", *numbers]
         sys.stdout.write("\n" + markdown_table(titles, lines) + "\n")
+        sys.stdout.write("\n" + markdown_table(*one_faq(shared / COVID)) + "\n")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -11,10 +12,12 @@ from conftest import ROOT, imported, write_encoder
 from typer.testing import CliRunner
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.data.faq import Match
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.split import split_questions
 from ap_ranker.text.reading import question_key
 
+EXAMPLE = ROOT / "examples" / "languages" / "README.md"
 FAQS = sorted((ROOT / "examples" / "languages" / "faqs").iterdir())
 
 
@@ -86,6 +89,45 @@ def test_the_command(bm25: ModuleType, tmp_path: Path) -> None:
     assert {"german, german stemmer", "turkish, turkish stemmer", "japanese, no stemmer"} <= set(names)
     assert "thai, thai stemmer" not in names
     assert ["| italian, italian stemmer", "1"] in [cells[:2] for cells in rows]
+
+
+def tables_of(page: Path, columns: int) -> list[dict[str, list[str]]]:
+    """The tables with so many columns: first cell of a row -> the others, titles included."""
+    tables: list[dict[str, list[str]]] = []
+    for block in re.split(r"\n\s*\n", page.read_text(encoding="utf-8")):
+        rows = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in block.splitlines()]
+        if block.startswith("|") and len(rows[0]) == columns:
+            tables.append({first: others for first, *others in rows})
+    return tables
+
+
+@pytest.mark.parametrize("folder", FAQS, ids=lambda folder: folder.name)
+def test_bm25_finds_what_the_pages_say(bm25: ModuleType, folder: Path) -> None:
+    by_match = [read_dataset(folder, "test", match=match) for match in (Match.both, Match.answer)]
+    [page] = tables_of(ROOT / "docs" / "archive" / "results_languages.md", 9)
+    page["thai, thai words"] = page["thai, [words](../languages.md)"]
+    found = list(bm25.rows(folder.name, folder.name, by_match))
+    for name, _, no_term, first, mrr, *_, of_answers in found:
+        assert page[name][4:] == [no_term, first, mrr, of_answers], name
+    [untrained] = tables_of(EXAMPLE, 4)
+    assert untrained[folder.name][0] == found[-1][4]
+
+
+def test_bm25_finds_what_the_pages_say_of_public_authorities(bm25: ModuleType, benchmarks: Path) -> None:
+    [page] = tables_of(EXAMPLE, 8)
+    of_halves = tables_of(EXAMPLE, 5)[0]
+    for language, data in bm25.read_covid(benchmarks / bm25.COVID):
+        for name, _, *numbers in bm25.rows(language, language, [data]):
+            assert page[name][4:] == numbers, name
+        _, asked = split_questions(data, 1 / 2, 1)
+        assert of_halves[language][0] == f"{bm25.measure(asked, language).mrr:.3f}"
+    (first, *titles), lines = bm25.one_faq(benchmarks / bm25.COVID)
+    [shown] = [table for table in tables_of(EXAMPLE, 1 + len(titles)) if first in table]
+    assert shown[first] == titles
+    [short] = [table for table in tables_of(ROOT / "docs" / "languages.md", 5) if "stemmer" in table]
+    for stemmer, *values in lines:
+        assert shown[stemmer] == values
+        assert short[stemmer] == [*values[:3], values[4]]
 
 
 def test_languages_are_told_rightly_or_not_at_all() -> None:
