@@ -111,6 +111,10 @@ def test_bm25_finds_what_the_pages_say(bm25: ModuleType, folder: Path) -> None:
         assert page[name][4:] == [no_term, first, mrr, of_answers], name
     [untrained] = tables_of(EXAMPLE, 4)
     assert untrained[folder.name][0] == found[-1][4]
+    of_halves = tables_of(EXAMPLE, 5)[1]
+    _, asked = split_questions(read_dataset(folder / "test.csv", "train"), 1 / 2, 1)
+    stemmer = folder.name if bm25.is_usable(folder.name) else None
+    assert of_halves[folder.name][0] == f"{bm25.measure(asked, stemmer).mrr:.3f}"
 
 
 def test_bm25_finds_what_the_pages_say_of_public_authorities(bm25: ModuleType, benchmarks: Path) -> None:
