@@ -111,13 +111,14 @@ def test_the_larger_encoder_and_the_bi_encoder() -> None:
 def test_the_verdict_on_peers() -> None:
     """Level from answers alone; with known wordings the bi-encoder is behind on two FAQs, on one of them for sure."""
     p_values: dict[tuple[str, str, str], float] = {}
-    for data in ("example", "covid_questions", "openstreetmap"):
+    for data in ("example", "covid_questions", "openstreetmap", "wikiqa"):
         trained = [name for name, system in fair_peers(data)["systems"].items() if system["trials"] and name != OURS]
         for test in fair_peers(data)["tests"]:
             p_values[data, test["system"], test["row"]] = test["p_value"]
         for name in trained:
             assert p_values[data, name, ALONE] > 0.1
-            assert fair_seconds(name, data) > 5 * fair_seconds(OURS, data)
+            if data != "wikiqa":
+                assert fair_seconds(name, data) > 5 * fair_seconds(OURS, data)
     assert p_values["example", PEER, WORDINGS] < 0.05
     assert p_values["openstreetmap", PEER, WORDINGS] > 0.1
     said = numbers(r"on two FAQs \(COVID-19: p = ([\d.]+)\)", text_of(DOCS / "results.md"))
