@@ -51,9 +51,12 @@ MAX_TOKENS = 256
 """Of a question and an answer together, of a cross-encoder that is trained here; the default encoder's own limit of 128
 would cut long answers."""
 
-TEXTS_AT_ONCE, MINI_BATCH = 128, 32
+TEXTS_AT_ONCE = 128
 """A step of the bi-encoder that reads more texts reads them in mini-batches, with the same gradient (GradCache, Gao et
 al. 2021): of 384 texts with 256 tokens each, plain attention keeps 20 GB."""
+
+MINI_BATCH = 32
+"""Number of texts in one of these mini-batches."""
 
 SETTINGS = "peer.json"
 

@@ -269,6 +269,5 @@ def collect(cells: Cells, trials: int, seeds: Sequence[int]) -> Result:
     test = cells.data.test_set
     facts = {"name": cells.data.name, "title": cells.data.title, "encoder": Path(cells.data.encoder).name}
     facts |= {"questions": len(test.questions), "candidates": test.candidates}
-    grids = {system: GRIDS[system] for system in GRIDS}
-    facts |= {"origin": cells.origin, "grids": grids, "bm25": test.bm25}
+    facts |= {"origin": cells.origin, "grids": GRIDS, "bm25": test.bm25}
     return {**facts, "systems": systems, "ranks": ranks}

@@ -7,7 +7,7 @@ AP_ENCODERS=ENCODERS python examples/known_wordings/softness.py cosibot_de covid
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -51,13 +51,13 @@ def command(
     typer.echo(markdown_table(titles, lines))
 
 
+@dataclass(frozen=True)
 class Cosines:
     """Those of Q questions with N answers and with W known wordings, none of which is the question itself."""
 
-    def __init__(self, answers: np.ndarray, wordings: np.ndarray, entries: np.ndarray) -> None:
-        self.answers = answers  # (Q, N)
-        self.wordings = wordings  # (Q, W), -1 where a wording is the question
-        self.entries = entries  # (W,) the row of the answer that a wording asks for
+    answers: np.ndarray  # (Q, N)
+    wordings: np.ndarray  # (Q, W), -1 where a wording is the question
+    entries: np.ndarray  # (W,) the row of the answer that a wording asks for
 
     @classmethod
     def of(cls, dev: EvaluationSet, encoder: BiEncoder) -> Cosines:
@@ -88,7 +88,7 @@ class Cosines:
         return dev.measures(scores)["MRR"]
 
 
-def soft_maxima(answers: np.ndarray, wordings: np.ndarray, entries: Sequence[int] | np.ndarray, t: float) -> np.ndarray:
+def soft_maxima(answers: np.ndarray, wordings: np.ndarray, entries: np.ndarray, t: float) -> np.ndarray:
     """(N,) t log(exp(answer / t) + sum of exp(wording / t)) of each entry, from (N,) and (W,) cosines."""
     best = answers.copy()
     np.maximum.at(best, entries, wordings)
