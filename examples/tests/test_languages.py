@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from conftest import ROOT, imported, write_encoder
+from page_tables import by_name, tables
 from typer.testing import CliRunner
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
@@ -93,12 +93,7 @@ def test_the_command(bm25: ModuleType, tmp_path: Path) -> None:
 
 def tables_of(page: Path, columns: int) -> list[dict[str, list[str]]]:
     """The tables with so many columns: first cell of a row -> the others, titles included."""
-    tables: list[dict[str, list[str]]] = []
-    for block in re.split(r"\n\s*\n", page.read_text(encoding="utf-8")):
-        rows = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in block.splitlines()]
-        if block.startswith("|") and len(rows[0]) == columns:
-            tables.append({first: others for first, *others in rows})
-    return tables
+    return [by_name(table) for table in tables(page) if len(table[0]) == columns]
 
 
 @pytest.mark.parametrize("folder", FAQS, ids=lambda folder: folder.name)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import yaml
 from conftest import ROOT, imported
+from page_tables import rows
 from refusals import refused
 
 EXAMPLES = ROOT / "examples"
@@ -34,16 +35,6 @@ def numbers(pattern: str, page: str) -> list[float]:
     """The groups of a pattern that fits once, as numbers."""
     (groups,) = re.findall(pattern, page)
     return [float(group.replace(",", "")) for group in ([groups] if isinstance(groups, str) else groups)]
-
-
-def rows(path: Path, heading: str = "") -> list[list[str]]:
-    """The cells of the tables below a heading of any level, or of the page, without asterisks and backquotes."""
-    page = path.read_text(encoding="utf-8")
-    if heading:
-        page = re.split(rf"^#+ {re.escape(heading)}$", page, flags=re.MULTILINE)[1]
-        page = re.split(r"^#", page, maxsplit=1, flags=re.MULTILINE)[0]
-    lines = [line.strip("|") for line in page.splitlines() if line.startswith("|")]
-    return [[re.sub(r"[`*]", "", cell).strip() for cell in line.split("|")] for line in lines]
 
 
 def row(path: Path, name: str, heading: str = "") -> list[str]:

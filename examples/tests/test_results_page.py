@@ -12,11 +12,13 @@ from types import ModuleType
 import matplotlib
 import pytest
 from conftest import ROOT, imported
+from page_tables import by_name, rows
 
 from benchmarks.latency import Latency, Times
 from benchmarks.report import Benchmark
 
-PAGE = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+PATH = ROOT / "docs" / "results.md"
+PAGE = PATH.read_text(encoding="utf-8")
 EXAMPLES = ROOT / "examples"
 
 
@@ -26,11 +28,9 @@ def plots() -> Iterator[ModuleType]:
         yield module
 
 
-def rows(heading: str) -> dict[str, list[str]]:
-    """The cells of a section's table by the first one of their row."""
-    section = PAGE.split(f"## {heading}\n")[1].split("\n## ")[0]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:1] == "|"]
-    return {first: others for first, *others in cells[2:]}
+def section(heading: str) -> dict[str, list[str]]:
+    """The cells of a section's tables by the first one of their row."""
+    return by_name(rows(PATH, heading)[2:])
 
 
 def numbers(cells: Sequence[str]) -> list[float]:
@@ -40,11 +40,11 @@ def numbers(cells: Sequence[str]) -> list[float]:
 def test_how_many_pairs_are_enough() -> None:
     measured = json.loads((EXAMPLES / "small_data" / "results.json").read_text())
     methods = {
-        "`qa-cnn` with GloVe": "glove",
-        "`ap-transformer`, nothing trained": "transformer-untrained",
-        "`ap-transformer`, trained": "transformer-fine-tuned",
+        "qa-cnn with GloVe": "glove",
+        "ap-transformer, nothing trained": "transformer-untrained",
+        "ap-transformer, trained": "transformer-fine-tuned",
     }
-    table = rows("How many pairs are enough")
+    table = section("How many pairs are enough")
     for name, method in methods.items():
         own = [row for row in measured if row["data"] == "faq" and row["method"] == method]
         own.sort(key=lambda row: row["size"])
@@ -53,7 +53,7 @@ def test_how_many_pairs_are_enough() -> None:
 
 def test_the_public_faqs() -> None:
     table = (EXAMPLES / "every_step" / "README.md").read_text(encoding="utf-8").split("## Results")[1]
-    ours = rows("Public FAQs that nobody here wrote")
+    ours = section("Public FAQs that nobody here wrote")
     assert len(ours) == 5
     for size, (faqs, bm25, peer, wordings, served) in ours.items():
         (line,) = re.findall(rf"^\| {size} \| {faqs} \|.*$", table, re.MULTILINE)
@@ -71,7 +71,7 @@ def test_the_precision_of_what_is_asserted() -> None:
         (line,) = [line for line in lines if line.startswith(f"| {state} |")]
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         expected = [f"{low[1:]} ± {error[1:]}" for low, error in (cells[1:3], cells[3:5])]
-        assert rows("When it says none")[name] == expected
+        assert section("When it says none")[name] == expected
 
 
 def test_the_plots_are_those_of_the_results(plots: ModuleType, tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_the_lines_are_means(plots: ModuleType) -> None:
     assert number == 5
     served, wordings, peer, bm25 = (line.points for line in lines)
     # The page's last row has the same five FAQs.
-    shown = [cell.split(" / ")[1] for cell in rows("Public FAQs that nobody here wrote")["300"][1:]]
+    shown = [cell.split(" / ")[1] for cell in section("Public FAQs that nobody here wrote")["300"][1:]]
     assert [f"{line[300]:.3f}" for line in (bm25, peer, wordings, served)] == shown
     assert bm25 == dict.fromkeys((0, 10, 30, 100, 300), bm25[0])
     assert [len(line.points) for line in plots.few_pairs("covid")] == [3] * 6
