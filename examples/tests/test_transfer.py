@@ -15,6 +15,7 @@ from refusals import refused
 from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.data.reader import read_dataset
 
+WORDS = ("parcel", "battery", "saddle", "helmet", "lamp", "brake")
 HEADER = "qid\tquestion\tanswer\tlabel\n"
 
 
@@ -58,6 +59,25 @@ def test_parts_stay_apart_and_answers_right(combine: ModuleType, tmp_path: Path)
             assert name in ("pair", part)
     data = read_dataset(tmp_path / "combined", "test")
     assert {answer.text for answer in data.answers} == set().union(*train.values(), *dev.values(), *test.values())
+
+
+def test_a_faq_in_a_folder(combine: ModuleType, tmp_path: Path) -> None:
+    """Dev questions are some of its training questions, test questions its own; no question is on two sides."""
+    faq = tmp_path / "shop"
+    faq.mkdir()
+    entries = [f"{number},what of {word}?,All about {word}." for number, word in enumerate(WORDS)]
+    (faq / "answers.csv").write_text("\n".join(["aid,question,answer", *entries]) + "\n")
+    for part, verbs in (("train", ("send", "mend", "paint", "sell")), ("test", ("find",))):
+        lines = [f"may I {verb} a {word},{number}" for number, word in enumerate(WORDS) for verb in verbs]
+        (faq / f"{part}.csv").write_text("\n".join(["question,answer_ids", *lines]) + "\n")
+    combine.command([faq], tmp_path / "combined", most=100)
+    train, dev, test = (texts(tmp_path / "combined", part) for part in ("train", "dev", "test"))
+    assert dev and not train.keys() & dev.keys()
+    assert not {question for question in (*train, *dev) if "find" in question}
+    assert {question.split()[2] for question in test} == {"find"}
+    for question, right in (train | dev | test).items():
+        (answer,) = right
+        assert question.split()[-1] in answer
 
 
 def test_a_folder_of_an_unknown_name(combine: ModuleType, tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
-"""Encoders of some layers, joined FAQs, and what both are worth on dev questions of a toy FAQ."""
+"""Encoders of some layers, and what an encoder is worth on dev questions of a toy FAQ."""
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,21 +63,6 @@ def write_faq(folder: Path, words: tuple[str, ...]) -> Path:
             lines.append(f"{split},{first} {word} {place * 7},{number}")
     (folder / "questions.csv").write_text("\n".join(["split,question,answer_ids", *lines]) + "\n")
     return folder
-
-
-def test_joined_faqs_keep_their_answers_apart(tmp_path: Path) -> None:
-    folders = [write_faq(tmp_path / name, words) for name, words in (("one", ("parcel", "bike")), ("two", ("tea",)))]
-    with imported(HERE / "join_faqs.py") as join_faqs:
-        join_faqs.command(folders, tmp_path / "joined")
-    with (tmp_path / "joined" / "answers.csv").open(newline="") as file:
-        answers = {row["aid"]: row["answer"] for row in csv.DictReader(file)}
-    with (tmp_path / "joined" / "train.csv").open(newline="") as file:
-        pairs = [(row["question"], answers[row["answer_ids"]]) for row in csv.DictReader(file)]
-    assert list(answers) == ["one-0", "one-1", "two-0"]
-    assert len(pairs) == 3 * (len(FIRST) - 1)
-    for question, answer in pairs:
-        assert question.split()[1] in answer
-        assert not question.startswith(FIRST[-1])
 
 
 def test_dev_questions_of_what_is_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,8 @@ from rich.console import Console
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.data.dataset import Answer, Dataset, Question, sample_questions
 from ap_ranker.data.faq import DEFAULT_MATCH
-from ap_ranker.data.split import check_is_new, write_parts
+from ap_ranker.data.reader import read_dataset
+from ap_ranker.data.split import check_is_new, split_questions, write_parts
 from ap_ranker.errors import InputError
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "reproduce"))
@@ -36,7 +37,8 @@ def command(
     sources: Annotated[
         list[Path],
         typer.Argument(
-            help="Folders as `examples/reproduce` reads them, named as there, and files of question, answer."
+            help="Folders as `examples/reproduce` reads them, named as there; FAQs with train.csv, test.csv and "
+            "answers.csv; files of question, answer."
         ),
     ],
     output: Annotated[Path, typer.Option(help="The folder to write.")],
@@ -61,14 +63,20 @@ def command(
 def read_source(source: Path) -> tuple[Dataset, Dataset, Dataset]:
     """Training, dev and test questions, as the tables of the papers and of small data have them.
 
+    Of a FAQ in a folder, a tenth of the training questions are the dev questions.
+
     Raises:
-        InputError: neither a folder of `examples/reproduce` nor a file, or it cannot be used.
+        InputError: neither a folder of `examples/reproduce`, nor a FAQ, nor a file, or it cannot be used.
     """
     if source.is_file():
         faq = read_covid(source, DEFAULT_MATCH)
         return faq.training, faq.dev, faq.test
+    if (source / "train.csv").is_file():
+        training, dev = split_questions(read_dataset(source, "train"), SHARES["dev"], SEED)
+        return training, dev, read_dataset(source, "test")
     if source.name not in PROTOCOLS:
-        raise InputError(f"{source}: expected a file, or a folder named {', '.join(PROTOCOLS)}.")
+        known = ", ".join(PROTOCOLS)
+        raise InputError(f"{source}: expected a file, a folder with train.csv, or one that is named {known}.")
     parts = read_parts(source.name, source, DEFAULT_MATCH)
     return parts.training, parts.dev, parts.test
 
