@@ -28,6 +28,7 @@ from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.evaluation.weight_fit import fit_weight
 from ap_ranker.files import write_text_atomically
 from ap_ranker.ranking.bm25 import BM25, best_rows
+from ap_ranker.ranking.cache import CACHE_BYTES, EncodingCache
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Weights
 from ap_ranker.ranking.wordings import WordingIndex
@@ -74,7 +75,7 @@ def command(
     name: Annotated[str, typer.Option(help="The data set, as in examples/reproduce.")] = "insuranceqa",
 ) -> None:
     """Print what each first stage finds, and what the checkpoint makes of it."""
-    ranker = Ranker.from_pretrained(checkpoint)
+    ranker = Ranker.from_pretrained(checkpoint, cache=EncodingCache(CACHE_BYTES))  # found and ranked
     parts = read_parts(name, data, DEFAULT_MATCH)
     asked = without_pools(sample_questions(parts.dev, questions, DRAW))
     found = find_candidates(ranker, with_wordings(asked, parts.training), max(DEPTHS))

@@ -103,3 +103,12 @@ def test_the_other_half_chooses_the_weight(first_stage: ModuleType, monkeypatch:
     measures = first_stage.cross_fitted(asked, CandidateScores(wrong, 0.0, 0.0))
     assert fitted_to == [2, 2]
     assert measures["P@1"].tolist() == [0.0, 1.0, 0.0, 1.0]
+
+
+def test_the_page_has_the_lines_of_the_file(first_stage: ModuleType) -> None:
+    lines = [first_stage.Line(**line) for line in json.loads((HERE / "first_stage.json").read_text())]
+    assert first_stage.table(lines) in (HERE / "README.md").read_text()
+    by_name = {(line.first_stage, line.depth): line for line in lines}
+    assert round(by_name["vectors", 100].found, 2) == 0.94
+    ranked = [line.hit for line in lines if line.first_stage != "BM25"]
+    assert {round(hit, 2) for hit in ranked} == {0.41}
