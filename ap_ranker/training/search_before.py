@@ -74,13 +74,10 @@ class SearchBefore:
 
         Of a checkpoint that does not say so, none counts as new.
         """
-        if self.ranker is None or self.ranker.config is None or self.ranker.config.training.get("epochs") == 0:
+        if self.ranker is None:
             return np.ones(len(texts), dtype=bool)
-        seen = self.ranker.near_training(texts)
-        if seen is None:
-            return np.zeros(len(texts), dtype=bool)
         chosen = self.ranker.chosen_by(texts) or [False] * len(texts)
-        return ~(np.array(seen, dtype=bool) | np.array(chosen, dtype=bool))
+        return ~(has_learnt_from(self.ranker, texts) | np.array(chosen, dtype=bool))
 
     def served(self, evaluation_set: EvaluationSet) -> Served:
         """What it gives the questions of a set."""
@@ -90,6 +87,16 @@ class SearchBefore:
         own = evaluation_set.with_language(self.ranker.bm25_language)
         signals = _signals(own, own.scores(self.ranker), self.ranker)
         return Served.of(signals, own.right, [self.ranker.decider()] * len(signals))
+
+
+def has_learnt_from(ranker: Ranker, texts: Sequence[str]) -> NDArray[np.bool_]:
+    """(Q,) whether a checkpoint has learnt from each question or a near copy; from all, if it does not say."""
+    if ranker.config is None or ranker.config.training.get("epochs") == 0:
+        return np.zeros(len(texts), dtype=bool)
+    near = ranker.near_training(texts)
+    if near is None:
+        return np.ones(len(texts), dtype=bool)
+    return np.array(near, dtype=bool)
 
 
 def untrained_search(data: Dataset, config: TrainingConfig, device: str | None) -> SearchBefore:

@@ -76,6 +76,11 @@ class Teacher:
         identity = repr((_identity(self._ranker), self.questions))
         return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
 
+    @property
+    def checkpoint(self) -> Ranker | None:
+        """The checkpoint that teaches; `None` where another library has trained the model."""
+        return self._ranker if isinstance(self._ranker, Ranker) else None
+
     def teach(
         self,
         data: Dataset,

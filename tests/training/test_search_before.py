@@ -14,6 +14,7 @@ from ap_ranker.ranking.checkpoint import CONFIG, read_checkpoint_config, write_c
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.search_before import SearchBefore
+from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.train import TrainingResult, train
 
 WORDS = ["parcel", "refund", "battery", "helmet", "invoice", "account", "brake", "lease", "light", "wheel", "saddle"]
@@ -79,3 +80,21 @@ def test_judged_candidates_have_no_search_to_compare(tmp_path: Path) -> None:
     data = Dataset("d", ANSWERS, questions, judged=True)
     config = TrainingConfig("qa-cnn", {"filters": 8}, epochs=1, embedding_size=8)
     assert train(data, data, tmp_path / "c", config, device="cpu").verdict is None
+
+
+@pytest.mark.parametrize("role", ["start", "teacher"])
+def test_what_a_start_or_a_teacher_has_learnt_is_not_new(role: str, random_search: Ranker, tmp_path: Path) -> None:
+    """The dev questions are those that the earlier model has learnt from, beside two it never saw."""
+    config = TrainingConfig("qa-cnn", {"filters": 8}, epochs=1, embedding_size=8, batch_size=16)
+    earlier = train(asked(LEARNT), asked(FIRST), tmp_path / "earlier", config, before=random_search, device="cpu")
+    ranker = Ranker.from_pretrained(tmp_path / "earlier", "cpu")
+    new = [Question("n1", "what about a rusty saddle", (10,)), Question("n2", "does the lease ever end", (7,))]
+    dev = replace(asked(LEARNT), questions=[*asked(LEARNT).questions, *new])
+    models = {role: Teacher(ranker) if role == "teacher" else ranker}
+    later = train(asked(SECOND), dev, tmp_path / "later", config, before=random_search, device="cpu", **models)
+    assert earlier.dev.near is not None and not earlier.dev.near.all()
+    assert later.dev.near is not None
+    texts = [question.text for question in dev.questions]
+    assert [text for text, is_known in zip(texts, later.dev.near, strict=True) if not is_known] == [
+        question.text for question in new
+    ]

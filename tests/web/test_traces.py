@@ -19,6 +19,7 @@ from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.feedback import add_feedback
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
+from ap_ranker.text.question_parts import question_parts
 from ap_ranker.web import database as database_module
 from ap_ranker.web.changes import Action, Change, read_changes
 from ap_ranker.web.database import (
@@ -168,6 +169,24 @@ def test_a_long_sentence_as_the_log_has_it(website: Database) -> None:
     deleted = delete_traces(website, sentence=long)
 
     assert (deleted["judgements"], deleted["questions"]) == (1, 1)
+
+
+def test_a_text_with_several_questions_as_the_log_has_it(website: Database) -> None:
+    """The log has each of its questions alone. What the owner has made of one of them is not the visitor's text."""
+    first, second = "Erika Mustermann order 4711, where is my parcel?", "How do I pay by invoice?"
+    text = f"{first} And {second[0].lower()}{second[1:]}"
+    parts = question_parts(text).texts
+    assert len(parts) == 2 and "4711" in parts[0]
+    log_unanswered(website, *parts, "where is my parcel")
+    judge(website, parts[0])
+    append_change(website, Change.make(Action.add_entry, question=parts[1], answer="Choose it at the end."))
+
+    deleted = delete_traces(website, sentence=text)
+
+    assert +deleted == {"judgements": 1, "questions": 2}
+    assert not rows_with(website, "Mustermann")
+    assert [one.question for one in logged_questions(website)] == ["where is my parcel"]
+    assert [change.question for change in read_changes(website)] == [parts[1]]
 
 
 @pytest.mark.parametrize("by", ["visit", "address", "identity"])
