@@ -112,9 +112,8 @@ def test_the_verdict_on_peers() -> None:
                 assert fair_seconds(name, data) > 4 * fair_seconds(OURS, data)
     assert p_values["example", PEER, WORDINGS] < 0.05
     assert p_values["openstreetmap", PEER, WORDINGS] > 0.1
-    said = numbers(
-        r"late interaction's lead \(p = ([\d.]+)\), .*?bi-encoder \(p = ([\d.]+)\)", text_of(DOCS / "results.md")
-    )
+    leads_of_page = r"late interaction's lead \(p = ([\d.]+)\), .*?bi-encoder \(p = ([\d.]+)\)"
+    said = numbers(leads_of_page, text_of(DOCS / "results.md"))
     leads = [("late-interaction", ALONE), (PEER, WORDINGS)]
     assert said == [round(p_values["covid_questions", name, known], 2) for name, known in leads]
 

