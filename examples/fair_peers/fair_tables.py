@@ -40,9 +40,12 @@ SURE = 0.05
 
 
 def ranks_text(reciprocal_ranks: Sequence[float]) -> str:
-    """The rank of each question's first right answer, 0 if it has none, as a line of a JSON file."""
-    ranks = [round(1 / value) if value else 0 for value in reciprocal_ranks]
-    return " ".join(map(str, ranks))
+    """The rank of each question's first right answer, 0 if it has none, as a line of a JSON file.
+
+    It is 1 by the reciprocal rank, which is a mean where equal scores share ranks: 1.333333 for one of the first two.
+    """
+    ranks = [1 / value if value else 0 for value in reciprocal_ranks]
+    return " ".join(f"{rank:.7g}" for rank in ranks)
 
 
 def _mean_reciprocal_ranks(seeds: Sequence[str]) -> np.ndarray:

@@ -245,7 +245,7 @@ def collected() -> dict[str, Any]:
 
 
 def reciprocal(ranks: str) -> list[float]:
-    return [1 / int(rank) if int(rank) else 0.0 for rank in ranks.split()]
+    return [1 / float(rank) if float(rank) else 0.0 for rank in ranks.split()]
 
 
 def test_a_file_keeps_what_was_measured_before(modules: dict[str, ModuleType]) -> None:
@@ -266,6 +266,8 @@ def test_a_file_keeps_what_was_measured_before(modules: dict[str, ModuleType]) -
 def test_ranks_are_written_as_they_are_read(modules: dict[str, ModuleType]) -> None:
     values = [1.0, 0.5, 1 / 3, 0.0, 1 / 67, 1 / 499]
     assert modules["fair_tables"].ranks_text(values) == "1 2 3 0 67 499"
+    shared = modules["fair_tables"].ranks_text([0.75, (1 / 2 + 1 / 3) / 2])  # the mean of two orders of equal scores
+    assert [1 / float(rank) for rank in shared.split()] == pytest.approx([0.75, 5 / 12], rel=1e-6)
 
 
 def test_the_p_values_of_the_files_follow_from_their_ranks(modules: dict[str, ModuleType]) -> None:
