@@ -14,6 +14,8 @@ from conftest import ROOT, imported
 from random_encoders import BERT, pooled, word_pieces, write
 from refusals import refused
 
+from ap_ranker.ranking.checkpoint import is_checkpoint
+
 HERE = ROOT / "examples" / "encoders"
 PEERS = ROOT / "examples" / "fair_peers"
 
@@ -75,6 +77,28 @@ def test_each_cell_is_measured_once(tables: ModuleType, data: Path, tmp_path: Pa
         with refused("an effort … quick … slow"):
             run.command(["openstreetmap"], encoder=[str(encoder)], effort=["slow"], **arguments)
     assert "Measured before" in (tmp_path / "README.md").read_text()
+
+
+def test_dev_questions_of_what_is_trained(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same command trains nothing again; a start is another run."""
+    encoder = write(tmp_path, BERT | {"max_position_embeddings": 256}, word_pieces(), pooled("mean"))
+    output = tmp_path / "out"
+    path = list(sys.path)
+    with imported(HERE / "dev_quality.py") as dev_quality:
+        dev_quality.command(["openstreetmap"], output, data, encoder=str(encoder))
+        first = capsys.readouterr().out.splitlines()[-1]
+        trained = output / f"openstreetmap-{encoder.name}"
+        assert is_checkpoint(trained)
+        dev_quality.command(["openstreetmap"], output, data, encoder=str(encoder))
+        again = capsys.readouterr().out.splitlines()[-1]
+        dev_quality.command(["openstreetmap"], output, data, encoder=str(encoder), start=trained)
+    name, bm25, mrr, _ = (cell.strip() for cell in first.strip("|").split("|"))
+    assert name == "openstreetmap"
+    assert 0 < float(bm25) <= 1
+    assert 0 < float(mrr) <= 1
+    assert again.split("|")[:4] == first.split("|")[:4]
+    assert is_checkpoint(output / f"openstreetmap-{encoder.name}-{trained.name}")
+    sys.path[:] = path
 
 
 def cell(encoder: str, effort: str, name: str, mrr: float, **others: Any) -> dict[str, Any]:

@@ -12,8 +12,12 @@ import pytest
 from conftest import ROOT, imported
 from random_encoders import BERT, pooled, word_pieces, write
 
+from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
+from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import Weights
 from ap_ranker.training.untrained import write_untrained
 
 HERE = ROOT / "examples" / "reproduce"
@@ -84,11 +88,6 @@ def test_the_lines_are_those_of_loops(
 
 def test_the_other_half_chooses_the_weight(first_stage: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each question is ranked with what was fitted to the others, of which it is none."""
-    from ap_ranker.data.dataset import Answer, Dataset, Question
-    from ap_ranker.evaluation.evaluation_set import EvaluationSet
-    from ap_ranker.evaluation.scoring import CandidateScores
-    from ap_ranker.ranking.rule import Weights
-
     answers = [Answer(str(number), text) for number, text in enumerate(ANSWERS)]
     questions = [Question(str(number), f"a {thing}", (number,)) for number, thing in enumerate(THINGS[:4])]
     asked = EvaluationSet(Dataset("toy", answers, questions))
