@@ -159,14 +159,18 @@ class Decider:
     def with_precision(self, decision: Decision, precision: float) -> Decision:
         """The decision on the same ranking with another target precision, whatever it was made with.
 
-        `none` stays `none`, and a known question an answer.
+        `none` stays `none`, and a known question an answer. What is no question is never asserted that was not: why it
+        was a maybe is not known here. Nor is the language of a question that was an answer and becomes a maybe.
         """
         least = self.threshold(precision, fused=decision.is_fused)
-        is_question = decision.kind in (Kind.QUESTION, Kind.LANGUAGE)
-        if decision.basis is Basis.EXACT or decision.outcome is Outcome.NONE or not is_question:
+        if decision.basis is Basis.EXACT or decision.outcome is Outcome.NONE:
             return decision
         is_answer = decision.probability is not None and decision.probability >= least
-        return replace(decision, outcome=Outcome.ANSWER if is_answer else Outcome.MAYBE)
+        if not is_answer:
+            return replace(decision, outcome=Outcome.MAYBE)
+        if decision.kind in (Kind.QUESTION, Kind.LANGUAGE):
+            return replace(decision, outcome=Outcome.ANSWER, kind=Kind.QUESTION, language=None)
+        return decision
 
     def _scaled(self, ranking: Ranking, *, fused: bool) -> Numbers:
         if ranking.probabilities is not None:

@@ -16,7 +16,8 @@ as "Contact" or "Need more help?" are, must be the nearer to this one by e, its 
 w is a soft maximum: hardly more than the cosine of the best text, unless others are as near (`SOFTNESS`, t). The larger
 v is, the more the best text alone decides. An entry without wordings has w = cos(q, answer), so that it loses nothing
 beside entries with many; where nobody knows any wording of any entry, s' = s. No answer has a higher score, f, or a
-higher probability than a word-for-word one: the scores of the others are lowered (`_not_above_exact`).
+higher probability than one before it: beside a word-for-word one the scores of the others are lowered
+(`_not_above_exact`), and so are those after an entry that is for what was typed (`_falling`).
 """
 
 from __future__ import annotations
@@ -144,23 +145,22 @@ class Calibration:
     def probabilities(
         self,
         scores: NDArray[np.floating],
-        answers: Sequence[Sequence[str]] | None = None,
-        order: NDArray[np.int64] | None = None,
-        excess: float = 0.0,
+        answers: Sequence[Sequence[str]] | None,
+        order: NDArray[np.int64],
+        excess: float,
     ) -> NDArray[np.float64]:
         """(N,) probabilities that each answer is right, given the scores of all N candidates, as for `margins`.
 
-        The best one counts as if its score were lower by the `excess`; no other is more probable.
+        The first one counts as if its score were lower by the `excess`; no other is more probable than one before it.
         """
         values = np.asarray(scores, dtype=np.float64)
-        order = _best_first(values) if order is None else order
         leads = margins(values, answers, order)
         logits = self.score * values + self.margin * leads + self.bias
         if excess and len(logits):
             # Not where the lead is the largest: copies of the best answer that are alone all have a lead of 0.
             logit_of_best = logits[order[0]]
             logits = np.minimum(logits, logit_of_best - (self.score + self.margin) * excess)
-        return (1 + np.tanh(logits / 2)) / 2  # the sigmoid, without overflow
+        return (1 + np.tanh(_falling(logits, order) / 2)) / 2  # the sigmoid, without overflow
 
     def threshold(self, precision: float) -> float:
         """The minimum probability of a returned answer for a target precision.
@@ -240,31 +240,40 @@ def rank(signals: Signals, weights: Weights = Weights(), calibration: Calibratio
     # The last key counts first.
     keys = (-scores, ~exact) if signals.typed is None else (-scores, ~signals.is_own, ~exact)
     order = np.lexsort(keys if signals.ties is None else (signals.ties, *keys))
-    is_new_level = (np.diff(scores[order]) != 0) | np.diff(exact[order])
+    is_new_level = (np.diff(scores[order]) != 0) | np.diff(exact[order]) | np.diff(signals.is_own[order])
     levels = np.zeros(len(order), dtype=np.int64)
     levels[order[1:]] = np.cumsum(is_new_level)
     scores = _not_above_exact(scores, signals)
+    falling = _falling(scores, order)
     if calibration is None:
-        return Ranking(order, scores, None, levels)
+        return Ranking(order, falling, None, levels)
     excess = 0.0
     # Without a background of the FAQ, none is asked for: to compute that of an entry takes time.
     if calibration.background is not None and signals.background_of is not None and len(order):
         first = int(order[0])
         excess = calibration.excess_of(signals.background_of(first))
     probabilities = calibration.probabilities(scores, signals.answers, order, excess)
-    return Ranking(order, scores, probabilities, levels, excess)
+    return Ranking(order, falling, probabilities, levels, excess)
 
 
-def margins(
-    scores: Numbers, answers: Sequence[Sequence[str]] | None = None, order: NDArray[np.int64] | None = None
-) -> Numbers:
+def _falling(values: Numbers, order: NDArray[np.int64]) -> Numbers:
+    """(N,) the values, each lowered to the least one before it in the order.
+
+    They rise only after an entry that is for what was typed: it comes first whatever the others score.
+    """
+    lowered = values.copy()
+    lowered[order] = np.minimum.accumulate(values[order])
+    return lowered
+
+
+def margins(scores: Numbers, answers: Sequence[Sequence[str]] | None, order: NDArray[np.int64]) -> Numbers:
     """(N,) the lead of each of (N,) scores over the best different answer; negative for all but the best answer.
 
     Copies of the best answer that follow it directly are that answer, so that a document which was indexed twice leaves
-    no doubt. The margin is 0, the minimum for a best answer, if no other is there. `answers` are as in `Signals`;
-    `order` has the best first, by default ties in the order given.
+    no doubt. The margin is 0, the minimum for a best answer, if no other is there. An entry that is for what was typed
+    may come first with less than others score: its lead is then negative. `answers` are as in `Signals`; `order` has
+    the first one first.
     """
-    order = _best_first(scores) if order is None else order
     copies = 1  # of the best answer, itself included
     while answers and copies < len(order) and same_answer(answers[order[0]], answers[order[copies]]):
         copies += 1
@@ -273,11 +282,6 @@ def margins(
     leads: Numbers = scores - scores[order[0]]
     leads[order[:copies]] = scores[order[:copies]] - scores[order[copies]]
     return leads
-
-
-def _best_first(scores: Numbers) -> NDArray[np.int64]:
-    """(N,) the positions of the candidates, the highest score first, ties in the order given."""
-    return np.argsort(-scores, kind="stable")
 
 
 def same_answer(one: Sequence[str], other: Sequence[str]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import TEXTS, write_checkpoint
+from probabilities import probabilities
 from refusals import refused
 from scipy.optimize import minimize
 
@@ -47,7 +48,7 @@ def planted(seed: int, questions: int, truth: Calibration = TRUE) -> Rankings:
     """Rankings whose answers are right as often as `truth` says."""
     rng = np.random.default_rng(seed)
     scores = [rng.normal(size=6) for _ in range(questions)]
-    right = [rng.random(6) < truth.probabilities(values) for values in scores]
+    right = [rng.random(6) < probabilities(truth, values) for values in scores]
     return rankings_of(scores, right, np.array([relevant.any() for relevant in right]), np.ones(questions))
 
 

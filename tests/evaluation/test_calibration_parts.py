@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from probabilities import probabilities
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.evaluation.calibration_fit import (
@@ -39,7 +40,7 @@ def planted(seed: int, questions: int) -> Rankings:
     """Four candidates each, right as often as the prior says; each third question has twice the weight."""
     rng = np.random.default_rng(seed)
     scores = [rng.normal(size=4) for _ in range(questions)]
-    right = [rng.random(4) < PRIOR.probabilities(values) for values in scores]
+    right = [rng.random(4) < probabilities(PRIOR, values) for values in scores]
     weights = np.where(np.arange(questions) % 3 == 0, 2.0, 1.0)
     answerable = np.array([flags.any() for flags in right])
     return Rankings([Signals(values) for values in scores], right, answerable, weights)

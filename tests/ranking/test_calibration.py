@@ -10,6 +10,7 @@ import pytest
 from conftest import write_checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
+from probabilities import probabilities
 from refusals import refused
 
 from ap_ranker.errors import InputError
@@ -34,26 +35,26 @@ def naive(a: float, b: float, c: float, scores: list[float]) -> list[float]:
 
 @given(weights, weights, numbers, lists)
 def test_probabilities_are_the_definitions(a: float, b: float, c: float, scores: list[float]) -> None:
-    found = Calibration(a, b, c, {}).probabilities(np.array(scores))
+    found = probabilities(Calibration(a, b, c, {}), np.array(scores))
     assert found.tolist() == pytest.approx(naive(a, b, c, scores), abs=1e-12)
 
 
 @given(weights, weights, numbers, lists)
 def test_a_better_score_never_has_a_lower_probability(a: float, b: float, c: float, scores: list[float]) -> None:
-    found = Calibration(a, b, c, {}).probabilities(np.array(scores, dtype=np.float32))
+    found = probabilities(Calibration(a, b, c, {}), np.array(scores, dtype=np.float32))
     assert (np.diff(found[np.argsort(np.float32(scores), kind="stable")]) >= 0).all()
 
 
 def test_margins_by_hand() -> None:
-    assert margins(np.array([1.0, 4.0, 2.5])).tolist() == [-3.0, 1.5, -1.5]
-    assert margins(np.array([4.0, 1.0, 4.0])).tolist() == [0.0, -3.0, 0.0]
-    assert margins(np.array([7.0])).tolist() == [0.0]
-    assert margins(np.array([])).tolist() == []
+    assert margins(np.array([1.0, 4.0, 2.5]), None, np.array([1, 2, 0])).tolist() == [-3.0, 1.5, -1.5]
+    assert margins(np.array([4.0, 1.0, 4.0]), None, np.array([0, 2, 1])).tolist() == [0.0, -3.0, 0.0]
+    assert margins(np.array([7.0]), None, np.array([0])).tolist() == [0.0]
+    assert margins(np.array([]), None, np.array([], dtype=int)).tolist() == []
 
 
 def test_extreme_scores_stay_between_0_and_1() -> None:
     with np.errstate(all="raise"):
-        assert Calibration(1.0, 1.0, 0.0, {}).probabilities(np.array([1e6, -1e6])).tolist() == [1.0, 0.0]
+        assert probabilities(Calibration(1.0, 1.0, 0.0, {}), np.array([1e6, -1e6])).tolist() == [1.0, 0.0]
 
 
 def test_every_precision_has_a_threshold() -> None:

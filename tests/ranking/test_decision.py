@@ -216,8 +216,11 @@ def test_a_question_in_another_language(
     judge = decider(replace(EVEN, thresholds={"0.8": 0.9, "0.1": 0.1}))
     decision = judge.answer(Signals(np.array([score]), language=lambda: language))[1]
     assert (decision.outcome, decision.kind, decision.language) == expected
-    outcome = NONE if expected[0] is NONE else ANSWER
-    assert judge.with_precision(decision, 0.1) == replace(decision, outcome=outcome)
+    if expected[0] is NONE:
+        assert judge.with_precision(decision, 0.1) == decision
+    else:
+        asserted = replace(decision, outcome=ANSWER, kind=Kind.QUESTION, language=None)
+        assert judge.with_precision(decision, 0.1) == asserted
     known = Signals(np.array([score]), exact=np.array([True]), language=lambda: language)
     assert judge.answer(known)[1].kind is Kind.QUESTION
 
@@ -235,17 +238,34 @@ def test_a_question_in_another_language(
     ],
 )
 def test_what_is_no_question(kind: Kind, score: float, own: list[int], expected: tuple[Outcome, Kind]) -> None:
-    """By the table of `typed_rule.py`; a precision changes nothing, and the language is not asked for."""
+    """By the table of `typed_rule.py`; a stricter precision lowers answers, and the language is not asked for."""
     typed = TypedSignals(kind, ["a", "b"], lambda row: row in own)
     signals = Signals(np.array([score, score - 0.1]), typed=typed, language=lambda: "de")
     decision = decider(EVEN).answer(signals)[1]
     assert (decision.outcome, decision.kind, decision.language) == (*expected, None)
     if expected[1] is not Kind.QUESTION:
-        assert decider(EVEN).with_precision(decision, 0.999) == decision
+        outcome = MAYBE if expected[0] is ANSWER else expected[0]
+        assert decider(EVEN).with_precision(decision, 0.999) == replace(decision, outcome=outcome)
+        assert decider(EVEN).with_precision(decision, 0.1) == decision
     nothing = Signals(np.array([]), typed=TypedSignals(kind, [], lambda row: True))
     assert decider(EVEN).answer(nothing)[1].outcome is NONE
     known = replace(signals, exact=np.array([True, False]))
     assert decider(EVEN).answer(known)[1] == Decision(ANSWER, pytest.approx(1 / (1 + math.exp(-score))), Basis.EXACT)
+
+
+@pytest.mark.parametrize("kind", [Kind.GREETING, Kind.PERSON, Kind.WORD, Kind.NEGATED, Kind.INCOMPLETE])
+@pytest.mark.parametrize("own", [[], [0], [1], [0, 1]])
+def test_a_stricter_precision_of_what_is_no_question(kind: Kind, own: list[int]) -> None:
+    """As if it had been asked for at first; whatever an entry that comes first scores, no other is more probable."""
+    judge = decider()
+    for scores in ([0.9, 0.2], [0.2, 0.9], [0.6, 0.59], [-0.3, 0.9], [-0.3, -0.9]):
+        signals = Signals(np.array(scores), typed=TypedSignals(kind, ["a", "b"], lambda row: row in own))
+        lax = judge.answer(signals, precision=0.3)[1]
+        for precision in (0.5, 0.8, 0.9, 0.99):
+            returned, strict = judge.answer(signals, precision=precision, offer=True)
+            assert judge.with_precision(lax, precision) == strict
+            assert returned[0][1] == max(score for _, score in returned)
+            assert returned[0][1] == strict.probability
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import ROOT, TEXTS, write_checkpoint, write_encoder
+from probabilities import probabilities
 
 from ap_ranker.ranking import priors
 from ap_ranker.ranking.outcome import Outcome
@@ -60,7 +61,7 @@ def test_a_prior_is_moved_by_the_background() -> None:
     """A FAQ whose scores are all higher by .3 gets the same probabilities."""
     scores = np.array([0.8, 0.5, 0.1])
     low, high = PRIOR.calibration(0.1), PRIOR.calibration(0.4)
-    assert high.probabilities(scores + 0.3) == pytest.approx(low.probabilities(scores))
+    assert probabilities(high, scores + 0.3) == pytest.approx(probabilities(low, scores))
     assert high.floor == pytest.approx(0.6)
     assert high.basis is Basis.PRIOR
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from naive import rule as naive
+from probabilities import probabilities
 
 from ap_ranker.ranking.rule import (
     EXCESS,
@@ -118,11 +119,12 @@ def test_the_margin_is_over_the_best_different_answer() -> None:
     """By hand; None of the copies is an answer of its own, however many there are."""
     texts = ["a parcel", "another answer", "A PARCEL!", "a  parcel", "the last"]
     scores = np.array([0.9, 0.6, 0.9, 0.8, 0.1])
-    assert margins(scores, [(text,) for text in texts]) == pytest.approx([0.3, -0.3, 0.3, 0.2, -0.8])
-    assert margins(scores) == pytest.approx([0.0, -0.3, 0.0, -0.1, -0.8])
-    assert margins(np.array([0.9, 0.2]), [("x",), ("X",)]).tolist() == [0.0, 0.0]
-    assert margins(np.array([0.9]), [("x",)]).tolist() == [0.0]
-    assert margins(np.array([])).tolist() == []
+    order = np.array([0, 2, 3, 1, 4])
+    assert margins(scores, [(text,) for text in texts], order) == pytest.approx([0.3, -0.3, 0.3, 0.2, -0.8])
+    assert margins(scores, None, order) == pytest.approx([0.0, -0.3, 0.0, -0.1, -0.8])
+    assert margins(np.array([0.9, 0.2]), [("x",), ("X",)], np.array([0, 1])).tolist() == [0.0, 0.0]
+    assert margins(np.array([0.9]), [("x",)], np.array([0])).tolist() == [0.0]
+    assert margins(np.array([]), None, np.array([], dtype=int)).tolist() == []
 
 
 LONG = "You may return a bike within thirty days; we collect it from your door, and the refund takes five working days."
@@ -174,7 +176,7 @@ def test_scores_of_half_the_size_are_computed_with_as_exactly() -> None:
     """The model's are float32; a difference of two of them has few digits left."""
     scores = np.array([0.1, 0.7, 0.7000001], dtype=np.float32)
     fit = Calibration(2.0, 3.0, -0.5, {})
-    assert fit.probabilities(scores).tolist() == fit.probabilities(scores.astype(np.float64)).tolist()
+    assert probabilities(fit, scores).tolist() == probabilities(fit, scores.astype(np.float64)).tolist()
 
 
 def by_hand(score: float, lead: float) -> float:
@@ -182,7 +184,7 @@ def by_hand(score: float, lead: float) -> float:
 
 
 def test_own_entries_come_first_whatever_the_others_score() -> None:
-    """Of what is no question; word for word still before them, and each keeps the probability of its own score."""
+    """Of what is no question; word for word still before them, and none is more probable than one before it."""
     scores = [0.3, 0.9, 0.2, 0.5, 0.4]
     typed = TypedSignals(Kind.GREETING, list("abcde"), lambda row: row in (2, 3))
     asked: list[int] = []
@@ -197,9 +199,10 @@ def test_own_entries_come_first_whatever_the_others_score() -> None:
     assert ranking.order.tolist() == [3, 2, 1, 4, 0]
     assert (ranking.excess, asked) == (0, []), "without that of the FAQ, none is asked for"
     assert ranking.probabilities is not None
-    leads = [0.3 - 0.5, 0.9 - 0.5, 0.2 - 0.5, 0.5 - 0.2, 0.4 - 0.5]
-    expected = [by_hand(score, lead) for score, lead in zip(scores, leads, strict=True)]
-    assert ranking.probabilities.tolist() == pytest.approx(expected)
+    second = by_hand(0.2, 0.2 - 0.5)  # the others score more than it, or lead by more
+    assert ranking.probabilities.tolist() == pytest.approx([second, second, second, by_hand(0.5, 0.5 - 0.2), second])
+    assert ranking.scores.tolist() == [0.2, 0.2, 0.2, 0.5, 0.2]
+    assert ranking.levels.tolist() == [4, 2, 1, 0, 3], "the order separates none of them"
     lowered = rank(signals, calibration=Calibration(2.0, 3.0, -0.5, {}, background=0.1))
     excess = EXCESS * (0.5 - 0.1)
     assert (lowered.excess, asked) == (pytest.approx(excess), [3])
@@ -212,10 +215,10 @@ def test_own_entries_come_first_whatever_the_others_score() -> None:
 def test_an_excess_lowers_the_best_and_no_candidate_has_one() -> None:
     fit = Calibration(2.0, 3.0, -0.5, {})
     best = by_hand(0.9 - 0.4, 0.1 - 0.4)
-    assert fit.probabilities(np.array([0.8, 0.9]), excess=0.4).tolist() == pytest.approx(
+    assert fit.probabilities(np.array([0.8, 0.9]), None, np.array([1, 0]), 0.4).tolist() == pytest.approx(
         [min(by_hand(0.8, -0.1), best), best]
     )
-    assert fit.probabilities(np.array([]), excess=0.4).tolist() == []
+    assert fit.probabilities(np.array([]), None, np.array([], dtype=int), 0.4).tolist() == []
     assert fit.excess_of(5.0) == 0
     known = Calibration(2.0, 3.0, -0.5, {}, background=1.0)
     assert [known.excess_of(entry) for entry in (0.5, 1.0, 3.0)] == [0, 0, 2 * EXCESS]
