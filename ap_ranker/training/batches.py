@@ -126,8 +126,8 @@ class Batches:
     or, if there are none, random ones. The other questions' answers are ignored: B x N comparisons by a network would
     cost too much. With `own_negatives`, each pair draws random ones, as in the papers.
 
-    A batch depends only on its pairs and the seed, so a resumed run sees the same batches. A pair gets new negatives
-    each epoch, because the sampler batches it with other pairs. With `lessons`, a teacher's scores, each question also
+    A batch depends only on its pairs, the seed and the epoch, so a resumed run sees the same batches, and a pair gets
+    new negatives each epoch. With `lessons`, a teacher's scores, each question also
     adds `taught` answers, drawn from the teacher's `HIGHEST` best.
 
     `pairs` are the (question, right answer) pairs of the data, as positions; an epoch is one pass over them. With
@@ -168,6 +168,11 @@ class Batches:
         self._own_candidates = own_candidates or own_negatives
         self.own_negatives = own_negatives
         self._seed = seed
+        self._epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Called before each epoch."""
+        self._epoch = epoch
 
     def order(self, recipe: Recipe) -> Order:
         """Which pairs share a batch."""
@@ -186,7 +191,7 @@ class Batches:
             question_ids, question_mask: (Q, M) of the different questions; question_rows: (B,) the question of each
             pair; answer_ids, answer_mask: (N, L); target, labels and, with lessons, teacher as in `ScoredBatch`.
         """
-        rng = np.random.default_rng([self._seed, *chain.from_iterable(pairs)])
+        rng = np.random.default_rng([self._seed, self._epoch, *chain.from_iterable(pairs)])
         questions_of_pairs = [question for question, _ in pairs]
         right_rows = [row for _, row in pairs]
         if self._own_candidates:

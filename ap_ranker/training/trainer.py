@@ -125,14 +125,18 @@ class AnswerTrainer(Trainer):
         self.started = started
         self.classes = batches.classes
         self.own_negatives = batches.own_negatives
-        sampler = EachEpoch(batches.order(recipe), len(batches.pairs), config.seed)
+        self.sampler = EachEpoch(batches.order(recipe), len(batches.pairs), config.seed)
         settings: Any = {"batch_size": recipe.batch_size, "pin_memory": self.args.dataloader_pin_memory}
         pairs: Any = batches.pairs
         # The same batches in every process: each computes its share of a batch.
-        self.batches: DataLoader[Any] = DataLoader(pairs, sampler=sampler, collate_fn=batches, **settings)
-        self.batches.set_epoch = sampler.set_epoch  # called before each epoch
+        self.batches: DataLoader[Any] = DataLoader(pairs, sampler=self.sampler, collate_fn=batches, **settings)
+        self.batches.set_epoch = self._set_epoch  # called before each epoch
         if last is not None:
             self.kept.load(states.step_of(last), len(self.batches))
+
+    def _set_epoch(self, epoch: int) -> None:
+        self.sampler.set_epoch(epoch)
+        self.collator.set_epoch(epoch)
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         return self.batches

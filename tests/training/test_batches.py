@@ -138,13 +138,17 @@ def test_copies_in_another_spelling_and_the_right_answers_of_twins_are_ignored()
     assert found["w3"] == [NEGATIVE, NEGATIVE]
 
 
-def test_a_batch_depends_on_its_pairs_and_the_seed_only() -> None:
+def test_a_batch_depends_on_its_pairs_the_seed_and_the_epoch_only() -> None:
     data = Dataset("d", ANSWERS, QUESTIONS)
     pairs = [(0, 0), (2, 7)]
     first, again, other = (Batches(data, TOKENIZER, negatives=5, own_candidates=False, seed=seed) for seed in (1, 1, 2))
     again([(1, 5)])
     assert torch.equal(first(pairs)["answer_ids"], again(pairs)["answer_ids"])
     assert not torch.equal(first(pairs)["answer_ids"], other(pairs)["answer_ids"])
+    again.set_epoch(1)
+    assert not torch.equal(first(pairs)["answer_ids"], again(pairs)["answer_ids"]), "a batch of one has new ones, too"
+    first.set_epoch(1)
+    assert torch.equal(first(pairs)["answer_ids"], again(pairs)["answer_ids"])
 
 
 @given(

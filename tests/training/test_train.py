@@ -499,6 +499,24 @@ def test_a_run_that_can_learn_nothing_says_so(
     assert (not absent("Nothing was learnt … batch_size 1", caplog.text)) == nothing
 
 
+def test_a_pair_that_is_a_batch_of_its_own_gets_new_negatives_each_epoch(tmp_path: Path) -> None:
+    """As with a paper's recipe of one pair a step."""
+    drawn: dict[tuple[tuple[int, int], ...], list[list[int]]] = {}
+    make = Batches.__call__
+
+    def watched(batches: Batches, pairs: Sequence[tuple[int, int]]) -> dict[str, torch.Tensor]:
+        batch = make(batches, pairs)
+        drawn.setdefault(tuple(pairs), []).append(sorted(batch["answer_ids"].flatten().tolist()))
+        return batch
+
+    answers = [*DATA.answers, *(Answer(f"more-{row}", f"word{row}") for row in range(50))]
+    with patch.object(Batches, "__call__", watched):
+        config = settings("qa-cnn", batch_size=1, epochs=2, negatives=3, recipe="paper", patience=9)
+        train(replace(DATA, answers=answers), DATA, tmp_path / "c", config, device="cpu")
+    assert {len(epochs) for epochs in drawn.values()} == {2}
+    assert sum(first != second for first, second in drawn.values()) > len(drawn) / 2
+
+
 def test_a_checkpoint_needs_its_encoder_no_longer(tmp_path: Path) -> None:
     texts = [answer.text for answer in DATA.answers]
     folder = write_encoder(tmp_path / "encoder", texts)
