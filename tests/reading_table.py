@@ -35,7 +35,7 @@ from pathlib import Path
 from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.wordings import is_exact_match
-from ap_ranker.text.reading import question_keys
+from ap_ranker.text.question_keys import question_keys
 from ap_ranker.text.tokenizer import WordTokenizer
 
 FOLDER = Path(__file__).parent / "text" / "expectations"

@@ -13,7 +13,8 @@ from ap_ranker.data.rows import WORDING_COLUMNS, Columns, LeftOut, Row, stripped
 from ap_ranker.data.tables import COLUMNS_OPTION, Table, read_named_table
 from ap_ranker.errors import InputError, check_known, one_line
 from ap_ranker.files import csv_text, write_text_atomically
-from ap_ranker.text.reading import normalized, question_key
+from ap_ranker.text.question_keys import question_key
+from ap_ranker.text.reading import normalized
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from ap_ranker.documents.sections import HEADING
 from ap_ranker.errors import InputError
 from ap_ranker.progress import Progress, untold
 from ap_ranker.safe_open import require_file
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.question_keys import question_key
 
 KINDS = {
     HEADING: "headings that ask",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.documents.markup_questions import HEADINGS, MarkupQuestion, read_json_ld, set_anchors, take_entries
 from ap_ranker.documents.question_paragraphs import mark_questions
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.question_keys import question_key
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag

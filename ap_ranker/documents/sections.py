@@ -13,7 +13,7 @@ from ap_ranker.documents.html import Converted, letters, path_key
 from ap_ranker.documents.markup_questions import JSON_LD, MarkupQuestion
 from ap_ranker.documents.question_paragraphs import is_labelled, without_answer_label, without_label
 from ap_ranker.text.markdown_code import code_blocks
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.question_keys import question_key
 
 HEADING = "heading"
 """The kind of a question that is a heading."""

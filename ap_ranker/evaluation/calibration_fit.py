@@ -34,7 +34,7 @@ from ap_ranker.ranking.priors import floor_of
 from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import FUSED, MODEL, Calibration, Signals, Weights, margins, threshold_key
-from ap_ranker.text.reading import question_keys
+from ap_ranker.text.question_keys import question_keys
 
 with extra_for("Training and measuring need", "train"):
     from scipy.optimize import minimize

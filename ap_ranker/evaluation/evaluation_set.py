@@ -18,7 +18,7 @@ from ap_ranker.ranking.bm25 import BM25, best_rows
 from ap_ranker.ranking.checkpoint import TRAINED_QUESTIONS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Calibration, Ranking, Signals, Weights, rank
-from ap_ranker.text.reading import question_keys
+from ap_ranker.text.question_keys import keys_of_questions, question_keys
 
 CANDIDATES = 100
 """Number of answers that BM25 retrieves if the data names no candidates and has more answers than `RANK_ALL`."""
@@ -84,10 +84,7 @@ class EvaluationSet:
     @cached_property
     def exact(self) -> list[np.ndarray]:
         """Whether each question is a known wording of each of its candidates, word for word."""
-        keys_of_answers: list[set[str]] = [set() for _ in self.dataset.answers]
-        for keys, answer in zip(keys_of_answers, self.dataset.answers, strict=True):
-            for text in answer.wordings:
-                keys.update(question_keys(text))
+        keys_of_answers = [keys_of_questions(answer.wordings) for answer in self.dataset.answers]
         exact: list[np.ndarray] = []
         for question, rows in zip(self.questions, self.pools, strict=True):
             asked = question_keys(question.text)

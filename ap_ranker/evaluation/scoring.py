@@ -17,7 +17,7 @@ from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.ranking.rule import Signals
 from ap_ranker.ranking.text_encoder import float32_array
 from ap_ranker.ranking.wordings import WordingVectors
-from ap_ranker.text.reading import question_keys
+from ap_ranker.text.question_keys import keys_of_questions, question_keys
 
 
 @dataclass(frozen=True)
@@ -158,9 +158,7 @@ def score_wordings(
     # While a model is trained, those of the ranker may be of an earlier epoch.
     vectors = WordingVectors() if ranker.config is None else ranker.wording_vectors
     n_bytes = vectors.nbytes(wordings, ranker.embed_questions)  # encoded before the time is taken, as the answers are
-    wording_keys: set[str] = set()
-    if as_new:
-        wording_keys.update(*map(question_keys, wordings))
+    wording_keys = keys_of_questions(wordings) if as_new else frozenset()
     seconds = 0.0
     results: list[np.ndarray] = []
     for question, vector, rows in zip(questions, scores.question_vectors, candidates, strict=True):

@@ -56,7 +56,8 @@ from ap_ranker.safe_open import read_json_file
 from ap_ranker.settings import checked, read_fields, settings
 from ap_ranker.text.languages import is_language
 from ap_ranker.text.near_copies import KnownForms
-from ap_ranker.text.reading import MODELS_READ_SINCE, READING_VERSION, question_key
+from ap_ranker.text.question_keys import question_key
+from ap_ranker.text.reading import MODELS_READ_SINCE, READING_VERSION
 from ap_ranker.text.tokenizer import AnyTokenizer, SubwordTokenizer, WordTokenizer
 
 logger = logging.getLogger(__name__)

@@ -25,7 +25,7 @@ from ap_ranker.kept_results import Latest
 from ap_ranker.models.private_operators import LARGEST, products_with
 from ap_ranker.ranking.bm25 import best_rows
 from ap_ranker.ranking.rule import SOFTNESS
-from ap_ranker.text.reading import question_keys
+from ap_ranker.text.question_keys import keys_of_questions, question_keys
 
 EMBEDDING_SCORE = "embedding_score"
 EMBEDDING_RANK = "embedding_rank"
@@ -142,7 +142,7 @@ Encode = Callable[[Sequence[str]], Tensor]
 
 @lru_cache(maxsize=50_000)  # every question is compared with the same wordings
 def _keys(wordings: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(chain.from_iterable(map(question_keys, wordings))) - {""}
+    return keys_of_questions(wordings)
 
 
 def is_exact_match(question: str, wordings: Sequence[Iterable[str]]) -> list[bool]:

@@ -26,7 +26,8 @@ from ap_ranker.search.choose_checkpoint import is_recommended, reason
 from ap_ranker.search.setup import CHECKPOINT, SearchSetup
 from ap_ranker.text.language_detection import LANGUAGES, main_language
 from ap_ranker.text.nearly_equal import nearly_equal_groups
-from ap_ranker.text.reading import normalized, question_key
+from ap_ranker.text.question_keys import question_key
+from ap_ranker.text.reading import normalized
 
 MANY = 0.3
 """Share of entries without a known wording from which on to write some is advised."""

@@ -30,7 +30,7 @@ from ap_ranker.ranking.verdict import Verdict
 from ap_ranker.search.setup import CHECKPOINT, SearchSetup
 from ap_ranker.settings import read_fields
 from ap_ranker.text.near_copies import near_any, near_groups
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.question_keys import question_key
 from ap_ranker.training.calibrate import calibrate
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.objectives import objective_spec

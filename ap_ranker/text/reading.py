@@ -24,9 +24,9 @@ see or do not type (Arabic vowel signs and forms of hamza, Persian and Arabic ke
 Hindi nukta, ё and е, the final ς, the Greek accent, which capitals lack). `fold` also drops accents, which distinguish
 words ("año", "ano"): it makes a further form of a word, never the only one.
 
-Below are the forms by which whole texts are compared: as the same question, as the same text, without repetition, as
-nearly equal. Among many texts, `nearly_equal.py` finds all pairs that are, which needs SciPy; two texts alone do not.
-Questions that ask the same are found by `near_copies.py`.
+Below are the forms by which whole texts are compared: as the same text, without repetition, as nearly equal; as the
+same question, word for word, in `question_keys.py`. Among many texts, `nearly_equal.py` finds all pairs that are nearly
+equal, which needs SciPy; two texts alone do not. Questions that ask the same are found by `near_copies.py`.
 """
 
 from __future__ import annotations
@@ -361,17 +361,6 @@ def _stem(word: str, language: str | None) -> str:
 # --- forms by which texts are compared ---
 
 _WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
-_JOINED_IN_KEYS = regex.compile(rf"(?<=[\p{{L}}\p{{M}}])['`.\-{SOFT}]+(?=\p{{L}})")
-_FACES = "\u2639\u263a\u2763\u2764\u270a-\u270d\U0001f440-\U0001f450\U0001f48b-\U0001f49f\U0001f600-\U0001f64f"
-_FACES += "\U0001f90c-\U0001f93a\U0001f970-\U0001f97a\U0001fae0-\U0001faf8"
-_KEPT = regex.compile(
-    rf"[\p{{L}}\p{{N}}\p{{M}}]+(?:(?<=\p{{L}})[+#]+(?!\p{{L}}))?"  # a word
-    rf"|(?<![^\s(])(?:-(?=\d)|\.(?=\p{{L}}))"  # -5, .NET
-    rf"|[[\p{{S}}@#%&‰]--[{_FACES}]]",
-    regex.V1,
-)
-_RAISED = regex.compile(r"(?<=\d)(?=[²³¹⁰-⁹])")
-_LETTERS_OF_WORD = regex.compile(r"\w+")
 _SAID = regex.compile(
     rf"[{UNSPACED}]\p{{M}}*"
     rf"|[\d--[{UNSPACED}]]+(?:[.,:/\-][\d--[{UNSPACED}]]+){{1,3}}"  # 8.8.8.8, 50/50: no repetition
@@ -380,54 +369,6 @@ _SAID = regex.compile(
     regex.V1 | regex.IGNORECASE,
 )
 _SEPARATORS = " \t\r\n,;/|-"
-
-
-def question_key(text: str) -> str:
-    """A form that is equal for questions that are the same word for word, whatever keyboard they were typed on.
-
-    Case, white space, punctuation, invisible characters, emoji of faces and hands, and vowel signs that only some
-    keyboards write do not count; letters with their accents, digits and signs do.
-    """
-    apart = _RAISED.sub(" ", text)
-    lowered = look_alike(lower(softly_plain(apart)).casefold())
-    if "ı" in lowered:
-        lowered = _LETTERS_OF_WORD.sub(_dotted, lowered)
-    joined = _JOINED_IN_KEYS.sub("", lowered).replace(SOFT, "")
-    return " ".join(_KEPT.findall(joined)) or " ".join(lowered.split())
-
-
-_CAPITAL_I = regex.compile(r"\b(?=\w*I)(?![\p{L}]*[QWXqwx])\p{L}{2,}\b")
-
-MOST_CAPITALS = 3
-"""Different words with a capital I up to which each may be Turkish or not; of more, all are, or none."""
-
-
-def question_keys(text: str) -> tuple[str, ...]:
-    """The keys of a question: one; of a text with a capital I, which Turkish has for ı, also those with that letter.
-
-    Two questions are the same word for word if they share a key.
-    """
-    words = list(dict.fromkeys(_CAPITAL_I.findall(text))) if "I" in text else []
-    if not words:
-        return (question_key(text),)
-    turkish: list[list[str]] = [[], words]
-    if len(words) <= MOST_CAPITALS:  # each of the words may be Turkish or not
-        turkish = [[]]
-        for word in words:
-            turkish += [[*others, word] for others in turkish]
-    return tuple(dict.fromkeys(question_key(_in_turkish(text, frozenset(chosen))) for chosen in turkish))
-
-
-def _in_turkish(text: str, words: frozenset[str]) -> str:
-    def written(match: regex.Match[str]) -> str:
-        return match[0].replace("I", "ı") if match[0] in words else match[0]
-
-    return _CAPITAL_I.sub(written, text)
-
-
-def _dotted(word: regex.Match[str]) -> str:
-    """A capital I may have been either letter; in a word with other letters of Turkish ("IŞIK") it is ı."""
-    return word[0].replace("ı", "i") if TURKISH & set(word[0]) else word[0]
 
 
 def normalized(text: str) -> str:

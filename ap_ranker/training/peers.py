@@ -30,7 +30,7 @@ from ap_ranker.models.pretrained import check_numbers, encoder_hash, find_encode
 from ap_ranker.models.sentence_modules import modules_of
 from ap_ranker.models.transformer_encoder import multiplies_bfloat16
 from ap_ranker.safe_open import read_json_file
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.question_keys import keys_of_questions, question_keys
 from ap_ranker.text.tokenizer_file import read_tokenizer
 from ap_ranker.training.best_epoch import BestEpoch
 from ap_ranker.training.distributed import OnOneDevice
@@ -120,7 +120,7 @@ class BiEncoder:
         for row, answer in enumerate(answers if wordings else ()):
             wording_rows += [row] * len(answer.wordings)
             wording_texts += answer.wordings
-        keys = np.array([question_key(text) for text in wording_texts])
+        keys = [keys_of_questions([text]) for text in wording_texts]
         entries = np.array(wording_rows, int)
         started = time.perf_counter()
         vectors = self.answers(asked.dataset.answer_texts)
@@ -131,7 +131,8 @@ class BiEncoder:
             vector = self.questions([question.text])[0]
             best = vectors[list(pool)] @ vector
             if wording_texts:
-                new = keys != question_key(question.text)
+                asked_keys = question_keys(question.text)
+                new = np.array([other.isdisjoint(asked_keys) for other in keys])
                 best_of_wordings = np.full(len(vectors), -1.0, best.dtype)
                 np.maximum.at(best_of_wordings, entries[new], others[new] @ vector)
                 best = np.maximum(best, best_of_wordings[list(pool)])

@@ -24,7 +24,8 @@ from ap_ranker.data.faq import Entry
 from ap_ranker.data.rows import stripped
 from ap_ranker.documents.watched_folder import Overlay
 from ap_ranker.errors import InputError
-from ap_ranker.text.reading import normalized, question_key
+from ap_ranker.text.question_keys import keys_of_questions, question_keys
+from ap_ranker.text.reading import normalized
 from ap_ranker.web.database import Database, changes, now, open_database, storable
 
 logger = logging.getLogger(__name__)
@@ -291,8 +292,9 @@ def changed_entry(entry: Entry, change: Change) -> Entry | None:
         return None
     if change.action == Action.change_entry:
         return replace(entry, question=change.question, answer=change.answer, wordings=change.wordings)
-    changed_keys = {question_key(wording) for wording in change.wordings}
-    wordings = [wording for wording in entry.wordings if question_key(wording) not in changed_keys]
+    changed_keys = keys_of_questions(change.wordings)
+    others = [wording for wording in entry.wordings if wording not in change.wordings]  # also those without words
+    wordings = [wording for wording in others if changed_keys.isdisjoint(question_keys(wording))]
     if change.action == Action.add_wordings:
         wordings += dict.fromkeys(change.wordings)
     return replace(entry, wordings=tuple(wordings))

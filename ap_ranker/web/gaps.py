@@ -20,7 +20,8 @@ from ap_ranker.files import csv_text, write_text_atomically
 from ap_ranker.kept_results import Latest
 from ap_ranker.progress import Progress, untold
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
-from ap_ranker.text.reading import bare, normalized, question_key
+from ap_ranker.text.question_keys import question_keys
+from ap_ranker.text.reading import bare, normalized
 from ap_ranker.web.database import Database
 from ap_ranker.web.grouping import MOST, Embed, Gap, GroupedQuestion, Unanswered, group
 from ap_ranker.web.judgements import Judgements, Votes
@@ -67,11 +68,15 @@ def still_open(
     answers = [normalized(entry.text(match)) for entry in entries]
     for answer, entry_wordings in zip(answers, wordings_of(entries, answers, wordings), strict=True):
         for wording in entry_wordings:
-            answers_by_question[question_key(wording)].add(answer)
+            for key in question_keys(wording):
+                answers_by_question[key].add(answer)
     current_answers = {"", *answers}  # empty: no answer was shown
     open_ = []
     for question in unanswered:
-        other_answers = answers_by_question[question_key(question.text)] - {question.answer}
+        answers_of_question: set[str] = set()
+        for key in question_keys(question.text):
+            answers_of_question |= answers_by_question[key]
+        other_answers = answers_of_question - {question.answer}
         if not other_answers and question.answer in current_answers:
             open_.append(question)
     return open_

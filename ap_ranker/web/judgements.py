@@ -15,7 +15,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, case, delete, func, or_, select, update
 
-from ap_ranker.text.reading import normalized, question_key
+from ap_ranker.text.question_keys import question_key
+from ap_ranker.text.reading import normalized
 from ap_ranker.web.database import Database, decisions, in_utc, judgements, now, storable
 from ap_ranker.web.visitors import Visitors
 
@@ -120,7 +121,12 @@ class Judgements:
         with self.database.writing("judgements") as connection:
             if not self.visitors.takes(connection, network, kind="judgement"):
                 raise QuotaError
-            earlier_comment = connection.scalar(select(judgements.c.comment).filter_by(**key))
+            earlier = connection.execute(select(*[judgements.c[column] for column in row]).filter_by(**key)).mappings().first()
+            if earlier is not None:
+                row = dict(earlier)
+                # It gets a new id: they are in the order of time, by which the latest count and the oldest go.
+                connection.execute(delete(judgements).filter_by(**key))
+            earlier_comment = row["comment"]
             if comment and self.visitors.takes(connection, network, kind="comment"):
                 judged["comment"] = storable(comment)
             self._count_no_longer(connection, network, condition=judgements.c.question_key == key["question_key"])
@@ -130,7 +136,7 @@ class Judgements:
             self._count_no_longer(connection, network, condition=judgements.c.id <= first_too_many)
             newest = select(func.max(judgements.c.id)).scalar_subquery()
             n_too_old = connection.execute(delete(judgements).where(judgements.c.id <= newest - MOST)).rowcount
-            is_replaced = bool(earlier_comment) and judged.get("comment", earlier_comment) != earlier_comment
+            is_replaced = earlier_comment != "" and judged.get("comment", earlier_comment) != earlier_comment
             if n_too_old or is_replaced:
                 self.database.note_deletion(connection)
 

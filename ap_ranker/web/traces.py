@@ -14,8 +14,8 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, Table, delete, not
 from ap_ranker.data.html_cells import as_cell
 from ap_ranker.errors import InputError
 from ap_ranker.files import check_output, csv_text, write_text_atomically
+from ap_ranker.text.question_keys import question_key
 from ap_ranker.text.question_parts import question_parts
-from ap_ranker.text.reading import question_key
 from ap_ranker.web.database import Database, changes, decisions, judgements, storable
 from ap_ranker.web.judgements import COLUMNS, Judgements, key_of_question
 from ap_ranker.web.question_log import clean_question

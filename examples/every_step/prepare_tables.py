@@ -22,7 +22,7 @@ from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.split import split_questions
 from ap_ranker.files import csv_text, write_text_atomically
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.question_keys import question_key
 
 SEED = 1
 

@@ -17,7 +17,7 @@ import torch
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.kept_results import Latest
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.question_keys import keys_of_questions, question_keys
 from ap_ranker.training.best_epoch import BestEpoch
 from ap_ranker.training.peer_lessons import Lesson
 from ap_ranker.training.peers import Arguments, best_mrr, learn, library_options, most_without_copies, table_of_lessons
@@ -65,19 +65,20 @@ class LateInteraction:
             entries += [row] * len(answer.wordings)
         vectors = self._texts.get(texts, partial(self._encode, texts))
         n_answers = len(asked.dataset.answers)
-        keys = [""] * n_answers + [question_key(text) for text in texts[n_answers:]]
+        keys: list[frozenset[str]] = [frozenset()] * n_answers
+        keys += [keys_of_questions([text]) for text in texts[n_answers:]]
         rows_of: list[list[int]] = [[] for _ in range(n_answers)]
         for place, entry in enumerate(entries):
             rows_of[entry].append(place)
         questions = self.model.encode_query(asked.question_texts, show_progress_bar=False)
         scores: list[np.ndarray] = []
         for question, tokens, pool in zip(asked.questions, questions, asked.pools, strict=True):
-            own_key = question_key(question.text)
+            own_keys = question_keys(question.text)
             best: list[float] = []
             places: list[int] = []
             ends = [0]
             for entry in pool:
-                places += [place for place in rows_of[entry] if keys[place] != own_key]
+                places += [place for place in rows_of[entry] if keys[place].isdisjoint(own_keys)]
                 ends.append(len(places))
             values = self.model.similarity([tokens], [vectors[place] for place in places])[0].float().cpu().numpy()
             for start, end in pairwise(ends):

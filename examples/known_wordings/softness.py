@@ -19,7 +19,7 @@ from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.question_keys import keys_of_questions, question_keys
 from ap_ranker.training.peers import BiEncoder
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "fair_peers"))
@@ -69,9 +69,11 @@ class Cosines:
             texts += answer.wordings
         questions = encoder.questions(dev.question_texts).astype(float)
         wordings = questions @ encoder.questions(texts).T
-        keys = np.array([question_key(text) for text in texts])
+        keys = [keys_of_questions([text]) for text in texts]
         for place, text in enumerate(dev.question_texts):
-            wordings[place, keys == question_key(text)] = -1.0
+            asked_keys = question_keys(text)
+            is_own = [not other.isdisjoint(asked_keys) for other in keys]
+            wordings[place, is_own] = -1.0
         return cls(questions @ encoder.answers(dev.dataset.answer_texts).T, wordings, np.array(entries))
 
     @property

@@ -15,7 +15,7 @@ from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.faq import Match
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.split import split_questions
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.question_keys import question_key
 
 EXAMPLE = ROOT / "examples" / "languages" / "README.md"
 FAQS = sorted((ROOT / "examples" / "languages" / "faqs").iterdir())

@@ -16,7 +16,7 @@ from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.split import DEV
 from ap_ranker.ranking.checkpoint import TRAINED_QUESTIONS, read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.question_keys import question_key
 
 SETTINGS = "model: qa-cnn\noptions: {filters: 8}\nembedding_size: 8\nepochs: 1\n"
 TOPICS = 60

@@ -18,7 +18,7 @@ from ap_ranker.models.registry import complete_options
 from ap_ranker.ranking.bm25 import BM25_SCORE
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.rule import Calibration
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.question_keys import question_key
 from ap_ranker.text.tokenizer import WordTokenizer
 from haystack_integrations.common.ap_ranker.entries import to_document
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker

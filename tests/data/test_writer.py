@@ -13,7 +13,7 @@ from refusals import absent, refused
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.split import question_lines, split_file
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.question_keys import question_key
 
 PARTS = ("train", "dev", "test")
 

@@ -30,7 +30,7 @@ from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.text_encoder import TextEncoder
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.question_keys import question_key
 from haystack_integrations.common.ap_ranker.entries import to_document, wordings_in_meta
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever, FAQSearch

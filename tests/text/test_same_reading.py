@@ -14,7 +14,7 @@ import regex
 from ap_ranker.data.audit import checks, repairs
 from ap_ranker.documents import convert, markup_questions
 from ap_ranker.search.load_pipeline import without_credentials
-from ap_ranker.text import reading
+from ap_ranker.text import question_keys, reading
 from ap_ranker.text.languages import UNSPACED
 from ap_ranker.text.normal_form import FEW, normal_form
 from ap_ranker.text.question_words import _NAME_BELOW
@@ -73,7 +73,7 @@ def test_a_dotless_i() -> None:
     dotless = regex.compile(r"\w*ı\w*")
     for text in texts(["ı", "a", "ş", "ü", " ", "-", "_", "1", "\u0301", "中"]):
         old = dotless.sub(lambda word: word[0].replace("ı", "i") if reading.TURKISH & set(word[0]) else word[0], text)
-        assert reading._LETTERS_OF_WORD.sub(reading._dotted, text) == old
+        assert question_keys._LETTERS_OF_WORD.sub(question_keys._dotted, text) == old
 
 
 def test_what_is_said() -> None:

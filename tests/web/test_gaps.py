@@ -89,6 +89,8 @@ def test_what_is_answered_by_now() -> None:
     unhelpful = Unanswered(TEXTS[0], text)  # its entry knows it, but the answer does not help
     assert still_open([unhelpful], FAQ, Match.both) == [unhelpful]
     assert still_open([unhelpful], [Entry(TEXTS[0], "A better answer.", {}, "")], Match.both) == []
+    turkish = [Entry("KIRMIZI ARABA NEREDE?", "Garajda.", {}, "")]
+    assert still_open([Unanswered("kırmızı araba nerede")], turkish, Match.both) == [], "as a search finds it"
     elsewhere = [*FAQ, Entry("Other?", "Other.", {}, "", (TEXTS[0],))]
     assert still_open([unhelpful], elsewhere, Match.both) == []
 

@@ -66,6 +66,21 @@ def test_the_oldest_go(kept: Judgements, monkeypatch: pytest.MonkeyPatch) -> Non
     assert [record["question"] for record in kept.records()] == ["question 7", "question 8", "question 9"]
 
 
+def test_one_that_replaces_an_old_one_is_the_newest(kept: Judgements, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts, and it is not the next to go; what a visitor wrote before stays."""
+    monkeypatch.setattr(judgements, "MOST", 3)
+    monkeypatch.setattr(judgements, "MOST_OF_NETWORK", 2)
+    kept.keep(**GIVEN | {"question": "0"}, helped=True, visit="a", comment="thanks")
+    for number in range(1, 3):
+        kept.keep(**GIVEN | {"question": str(number)}, helped=True, visit="a")
+    kept.keep(**GIVEN | {"question": "0"}, helped=False, visit="a")
+    kept.keep(**GIVEN | {"question": "3"}, helped=True, visit="a")
+    with kept.database.reading() as connection:
+        rows = connection.execute(judgements.judgements.select()).mappings().all()
+    found = {row["question"]: (row["helped"], row["counts"], row["comment"]) for row in rows}
+    assert found == {"0": (False, True, "thanks"), "2": (True, False, ""), "3": (True, True, "")}
+
+
 def test_a_network_has_a_quota_a_day(kept: Judgements, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(visitors.QUOTAS, "judgement", 3)
     day = [20_000 * visitors.DAY]

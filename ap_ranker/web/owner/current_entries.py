@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from ap_ranker.data.faq import Match
-from ap_ranker.text.reading import normalized, question_key
+from ap_ranker.text.question_keys import keys_of_questions, question_keys
+from ap_ranker.text.reading import normalized
 from ap_ranker.web.changes import KeyedEntry
 from ap_ranker.web.judgements import key_of_answer
 from haystack_integrations.common.ap_ranker.entries import to_document
@@ -39,7 +41,7 @@ class EntryFacts:
     @cached_property
     def question_keys(self) -> frozenset[str]:
         """The keys of all questions that it knows."""
-        return frozenset(map(question_key, self.keyed.entry.questions))
+        return keys_of_questions(self.keyed.entry.questions)
 
     @cached_property
     def text(self) -> str:
@@ -117,7 +119,11 @@ class CurrentEntries:
 
     def that_know(self, sentence: str) -> list[KeyedEntry]:
         """The entries that know a question word for word."""
-        return self.by_question_key.get(question_key(sentence), [])
+        knowing: dict[str, KeyedEntry] = {}
+        for question_key in question_keys(sentence):
+            for keyed in self.by_question_key.get(question_key, []):
+                knowing[keyed.key] = keyed
+        return list(knowing.values())
 
     def judged(self, answer_key: str, stored_question: str) -> KeyedEntry | None:
         """The entry that a judgement is about, if it is still there."""
@@ -149,9 +155,9 @@ def question_keys_of(facts_of_entries: Iterable[EntryFacts]) -> set[str]:
     return keys
 
 
-def is_among(sentence: str, question_keys: Collection[str]) -> bool:
-    """Whether a sentence has one of these keys."""
-    return question_key(sentence) in question_keys
+def is_among(sentence: str, keys: AbstractSet[str]) -> bool:
+    """Whether a sentence has one of these keys of questions."""
+    return not keys.isdisjoint(question_keys(sentence))
 
 
 def entry_of_key(key: str, entries: Iterable[KeyedEntry], version: str = "") -> KeyedEntry:

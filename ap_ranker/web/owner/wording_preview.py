@@ -11,7 +11,7 @@ from ap_ranker.data.faq import Match
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.search.declared_pipeline import DeclaredPipeline, Limits
 from ap_ranker.search.trial_search import trial_search
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.question_keys import keys_of_questions, question_keys
 from ap_ranker.web.changes import Action, Change, KeyedEntry, changed_entry
 from ap_ranker.web.database import Database
 from ap_ranker.web.gaps import QuestionVectors, embedding_of
@@ -115,8 +115,9 @@ class WordingPreview:
 
     def _nearest_questions(self, wordings: Sequence[str]) -> list[str]:
         """The logged questions most like any of the wordings; none without vectors, as only equal ones count then."""
-        keys = {question_key(wording) for wording in wordings}
-        logged = [text for text in asked_questions(self._database, MOST_LOGGED) if question_key(text) not in keys]
+        keys = keys_of_questions(wordings)
+        asked = asked_questions(self._database, MOST_LOGGED)
+        logged = [text for text in asked if keys.isdisjoint(question_keys(text))]
         self._vectors.keep_only({*logged, *wordings})
         if self._embed is None or not logged:
             return []

@@ -19,7 +19,8 @@ from haystack.utils import Secret
 from ap_ranker.errors import InputError, extra_for, library_errors, one_line
 from ap_ranker.ranking.state_bytes import STATES
 from ap_ranker.settings import checked_arguments
-from ap_ranker.text.reading import READING_VERSION, question_keys
+from ap_ranker.text.question_keys import question_keys
+from ap_ranker.text.reading import READING_VERSION
 from haystack_integrations.document_stores.ap_ranker.documents import check_dictionary
 from haystack_integrations.document_stores.ap_ranker.elasticsearch_documents import (
     WITHOUT_STATES,
