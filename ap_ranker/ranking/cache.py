@@ -6,6 +6,7 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -221,21 +222,40 @@ class QuestionStates:
             return _states_of(list(map(self._known.__getitem__, questions)))
 
     def encode_ahead(self, questions: Iterable[str], encode: Callable[[list[str]], States]) -> None:
-        """Encode questions together that `get` is about to be asked for, `TOGETHER` of them at most."""
-        with self._encoding:
+        """Encode questions together that `get` is about to be asked for, `TOGETHER` of them at most.
+
+        If one of them cannot be encoded, none is: `get` raises what is wrong with it, when it is asked for.
+        """
+        with self._encoding, suppress(Exception):
             self._encode_waiting(questions, encode)
 
     def _knows(self, questions: Sequence[str]) -> bool:
         return self._known.keys() >= set(questions)
 
     def _encode_waiting(self, questions: Iterable[str], encode: Callable[[list[str]], States]) -> None:
+        """Encode these questions with those of threads that wait; alone, if one of all cannot be encoded.
+
+        What is wrong with a question is then raised in the thread that asked it.
+        """
+        questions = list(questions)
         with self._lock:
             self._waiting |= dict.fromkeys(question for question in questions if question not in self._known)
             together = list(islice(self._waiting, TOGETHER))
             for question in together:
                 del self._waiting[question]
         if together:
-            encoded = _Together(encode(together))
+            try:
+                states = encode(together)
+            except Exception:
+                own = [question for question in together if question in questions]
+                if len(own) in (0, len(together)):
+                    raise
+                with self._lock:
+                    others = dict.fromkeys(question for question in together if question not in own)
+                    self._waiting = others | self._waiting
+                together = own
+                states = encode(together)
+            encoded = _Together(states)
             with self._lock:
                 for row, question in enumerate(together):
                     self._known[question] = _Place(encoded, row)

@@ -8,7 +8,8 @@
 | the last questions of users | states | never |
 
 Who ranks says which dtype it reads states in. Who encodes answers for another reason, such as their vectors, puts the
-exact states into the store. Which of them comes first makes no difference.
+exact states into the store; if no ranker has said so yet, they wait there for the first one. A ranker of another dtype
+that comes later encodes them again.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class StateStore:
             return cache
 
     def put(self, texts: Sequence[str], states: QuantizedStates) -> None:
-        """Add the exact states of answers, in float32, for all rankers that read them now or will do so."""
+        """Add the exact states of answers, in float32, for all rankers that read them now, else for the first."""
         with self._lock:
             for dtype, cache in self._answers.items():
                 self._add(cache, dtype, texts, states)

@@ -8,7 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -83,19 +83,38 @@ def still_open(
 
 
 class QuestionVectors:
-    """The vectors of questions, each computed once; `pause` is as of `GapFinder`."""
+    """The vectors of questions by the model of a search, each computed once; `pause` is as of `GapFinder`.
 
-    def __init__(self, pause: Callable[[float], None] = lambda seconds: None, on_progress: Progress = untold) -> None:
+    They begin anew when another checkpoint is served: vectors of two models cannot be compared.
+    """
+
+    def __init__(
+        self,
+        search: DeclaredPipeline,
+        pause: Callable[[float], None] = lambda seconds: None,
+        on_progress: Progress = untold,
+    ) -> None:
+        self._search = search
         self._pause = pause
         self._on_progress = on_progress
         self._vectors: dict[str, np.ndarray] = {}
+        self._model: Latest[tuple[Embed | None, str | None]] = Latest()
+
+    def model(self) -> tuple[Embed | None, str | None]:
+        """What embeds questions as the search does now, `None` if it has no vectors; the language of its stemmer."""
+        return self._model.get(self._search.version, self._read_model)
+
+    def _read_model(self) -> tuple[Embed | None, str | None]:
+        self._vectors = {}
+        embed, language = embedding_of(self._search)
+        return None if embed is None else partial(self._of, embed), language
 
     def keep_only(self, texts: Collection[str]) -> None:
         """Forget those of all other texts: of what was deleted, nothing stays in memory either."""
         for text in self._vectors.keys() - texts:
             del self._vectors[text]
 
-    def of(self, embed: Embed, texts: Sequence[str]) -> np.ndarray:
+    def _of(self, embed: Embed, texts: Sequence[str]) -> np.ndarray:
         """(N, C) the vectors of N texts, computed where there is none yet."""
         new_texts = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         for start in range(0, len(new_texts), BATCH):
@@ -128,7 +147,7 @@ class GapFinder:
         self._search = search
         self._pause = pause
         self._on_progress = on_progress
-        self._vectors = QuestionVectors(pause, on_progress)
+        self._vectors = QuestionVectors(search, pause, on_progress)
         self._nearest: Nearest = {}
         self._latest_nearest: Latest[Nearest] = Latest()
 
@@ -150,13 +169,12 @@ class GapFinder:
         for question in unanswered:
             if question.answer:
                 unhelpful[question.text].add(question.answer)
-        embed, language = self._model
-        embed_once = None if embed is None else partial(self._vectors.of, embed)
+        embed, language = self._vectors.model()
         parts = [unanswered]
         if len(unanswered) > FIRST:
             parts = [unanswered[-FIRST:], unanswered]
         for part in parts:
-            gaps = group(part, embed_once, faq_questions=faq_questions, language=language)
+            gaps = group(part, embed, faq_questions=faq_questions, language=language)
             complete: list[Gap] = []
             for gap in gaps[:most]:
                 self._on_progress("looking up groups", len(complete), len(gaps[:most]))
@@ -168,10 +186,6 @@ class GapFinder:
         self._vectors.keep_only(texts)
         for key in [key for key in self._nearest if key[0] not in texts]:
             del self._nearest[key]
-
-    @cached_property
-    def _model(self) -> tuple[Embed | None, str | None]:
-        return embedding_of(self._search)
 
     def _with_nearest(self, gap: Gap, unhelpful: Mapping[str, set[str]]) -> Gap:
         """The group with the nearest entry of each question, looked up where it is not there yet."""

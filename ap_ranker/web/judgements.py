@@ -121,7 +121,8 @@ class Judgements:
         with self.database.writing("judgements") as connection:
             if not self.visitors.takes(connection, network, kind="judgement"):
                 raise QuotaError
-            earlier = connection.execute(select(*[judgements.c[column] for column in row]).filter_by(**key)).mappings().first()
+            earlier_row = select(*[judgements.c[column] for column in row]).filter_by(**key)
+            earlier = connection.execute(earlier_row).mappings().first()
             if earlier is not None:
                 row = dict(earlier)
                 # It gets a new id: they are in the order of time, by which the latest count and the oldest go.

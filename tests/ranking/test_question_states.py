@@ -103,11 +103,15 @@ def test_a_failure_reaches_its_question_and_nobody_after_it() -> None:
             return states
 
     known, encode = QuestionStates(), Failing()
-    first, bad, _ = ask_all(known, ["first", "bad", "good"], encode)
-    assert text_of(first()) == "first"
+    first, good, bad, better = ask_all(known, ["first", "good", "bad", "better"], encode)
+    assert [text_of(result()) for result in (first, good, better)] == ["first", "good", "better"]
     with pytest.raises(MemoryError, match="too long"):
         bad()
-    assert text_of(known.get("good", encode)) == "good"
+    assert not known._waiting
+    known.encode_ahead(["bad", "best"], encode)
+    with pytest.raises(MemoryError, match="too long"):
+        known.get("bad", encode)
+    assert text_of(known.get("best", encode)) == "best"
 
 
 @pytest.mark.parametrize("name", ["ap-transformer", "ap-cnn", "global-local"])

@@ -427,6 +427,8 @@ def test_the_nearest_entry_of_a_gap_is_none_that_did_not_help(owner: TestClient,
 
 def test_of_a_group_no_question_may_have_been_refused_by_its_nearest_entry() -> None:
     class Search:
+        version = None
+
         def answer(self, question: str) -> tuple[list[Any], Any]:
             from haystack import Document
 

@@ -28,6 +28,7 @@ from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Basis
+from ap_ranker.web import gaps as gaps_module
 from ap_ranker.web import grouping
 from ap_ranker.web.database import open_database
 from ap_ranker.web.gaps import BackgroundGroups, GapFinder, find_unanswered, still_open, write_gaps
@@ -253,7 +254,7 @@ class SlowSearch:
     """A search whose model has no vectors, that finds one entry for everything, some time after it was asked."""
 
     def __init__(self, seconds: float) -> None:
-        self.seconds, self.asked = seconds, Counter[str]()
+        self.seconds, self.asked, self.version = seconds, Counter[str](), 1
 
     def ranker(self) -> None:
         return None
@@ -295,7 +296,7 @@ def test_six_thousand_refused_questions_keep_nobody_waiting() -> None:
     assert sum(search.asked.values()) - before <= 51 * 2
 
 
-def test_a_vector_is_computed_once() -> None:
+def test_a_vector_is_computed_once_by_a_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     embedded: Counter[str] = Counter()
 
     def embed(texts: Sequence[str]) -> np.ndarray:
@@ -303,8 +304,9 @@ def test_a_vector_is_computed_once() -> None:
         return by_first_word(texts)
 
     pauses: list[float] = []
-    finder = GapFinder(SlowSearch(0.0), pauses.append)  # type: ignore[arg-type]  # all that it needs
-    finder._model = embed, None
+    search = SlowSearch(0.0)
+    monkeypatch.setattr(gaps_module, "embedding_of", lambda search: (embed, None))
+    finder = GapFinder(search, pauses.append)  # type: ignore[arg-type]  # all that it needs
     known = [f"bikes {row}" for row in range(40)]
     asked = [Unanswered(f"{topic} {row}") for topic in ("dogs", "tour") for row in range(20)]
     for number in range(3):
@@ -314,6 +316,9 @@ def test_a_vector_is_computed_once() -> None:
     assert set(embedded.values()) == {1}
     assert len(embedded) == len(known) + len(asked)
     assert len(pauses) > 5
+    search.version = 2
+    list(finder.find(asked, known, version=2))
+    assert set(embedded.values()) == {2}, "vectors of two models cannot be compared"
 
 
 def test_work_that_fails_is_told_once_and_tried_again() -> None:

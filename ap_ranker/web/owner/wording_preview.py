@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 from ap_ranker.data.faq import Match
@@ -14,8 +13,7 @@ from ap_ranker.search.trial_search import trial_search
 from ap_ranker.text.question_keys import keys_of_questions, question_keys
 from ap_ranker.web.changes import Action, Change, KeyedEntry, changed_entry
 from ap_ranker.web.database import Database
-from ap_ranker.web.gaps import QuestionVectors, embedding_of
-from ap_ranker.web.grouping import Embed
+from ap_ranker.web.gaps import QuestionVectors
 from ap_ranker.web.owner.current_entries import CurrentEntries, title_of
 from ap_ranker.web.question_log import asked_questions
 from haystack_integrations.common.ap_ranker.entries import to_document
@@ -38,7 +36,7 @@ class WordingPreview:
         self._database = database
         self._match = match
         self._limits = limits
-        self._vectors = QuestionVectors()
+        self._vectors = QuestionVectors(search)
         self._lock = threading.Lock()
 
     def choices(self, question: str, current: CurrentEntries, left_out: Sequence[str]) -> list[KeyedEntry]:
@@ -109,19 +107,16 @@ class WordingPreview:
         entry = (further or {}).get(first.id) or current.by_id.get(first.id)
         return outcome, entry
 
-    @cached_property
-    def _embed(self) -> Embed | None:
-        return embedding_of(self._search)[0]
-
     def _nearest_questions(self, wordings: Sequence[str]) -> list[str]:
         """The logged questions most like any of the wordings; none without vectors, as only equal ones count then."""
         keys = keys_of_questions(wordings)
         asked = asked_questions(self._database, MOST_LOGGED)
         logged = [text for text in asked if keys.isdisjoint(question_keys(text))]
         self._vectors.keep_only({*logged, *wordings})
-        if self._embed is None or not logged:
+        embed, _ = self._vectors.model()
+        if embed is None or not logged:
             return []
-        similarity = self._vectors.of(self._embed, logged) @ self._vectors.of(self._embed, wordings).T
+        similarity = embed(logged) @ embed(wordings).T
         nearest = (-similarity.max(axis=1)).argsort(kind="stable")[:NEAREST]
         return [logged[row] for row in nearest.tolist()]
 
