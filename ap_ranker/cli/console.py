@@ -116,14 +116,13 @@ class ProgressBars(AbstractContextManager["ProgressBars"]):
     The first step is what a command begins with, such as to load its libraries: it ends when `update` tells of another.
     """
 
-    def __init__(self, first_step: str = "loading libraries") -> None:
+    def __init__(self) -> None:
         self._console = Console(stderr=True, quiet=console.quiet)
         self._bar: Progress | None = None
         self._step = ""  # that the bar shows
-        self._first_step = first_step
 
     def __enter__(self) -> Self:
-        self._show(self._first_step, None)
+        self._show("loading libraries", None)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -82,7 +82,7 @@ def evaluate(
     if earlier is None:
         return report
     before = evaluation_set.with_language(earlier.bm25_language).report(earlier, on_progress)
-    differences = changes(evaluation_set, before, report)
+    differences = comparison(evaluation_set, before, report)
     return replace(report, comparison=EarlierCheckpoint(str(compare), before, differences, trained_match(earlier)))
 
 
@@ -109,7 +109,7 @@ def trained_match(ranker: Ranker) -> Match:
     return Match(ranker.config.training.get("match", Match.both) if ranker.config else Match.both)
 
 
-def changes(evaluation_set: EvaluationSet, before: EvaluationReport, after: EvaluationReport) -> dict[str, Any]:
+def comparison(evaluation_set: EvaluationSet, before: EvaluationReport, after: EvaluationReport) -> dict[str, Any]:
     """Compare the reports of an earlier and of a later model on the questions of one set, for a JSON file.
 
     `model` and `fusion` map measures to later minus earlier values, and to uncorrected p-values of the paired
@@ -126,12 +126,9 @@ def changes(evaluation_set: EvaluationSet, before: EvaluationReport, after: Eval
                 listed.append(_change(evaluation_set, before, after, row))
         return listed
 
-    fusion = None
-    if before.fusion_each or after.fusion_each:
-        fusion = _differences(before.fusion_each or before.model_each, after.fusion_each or after.model_each)
     return {
         "model": _differences(before.model_each, after.model_each),
-        "fusion": fusion,
+        "fusion": _fusion_differences(before, after),
         "new": _new_differences(before, after),
         "better": int((gains > 0).sum()),
         "worse": int((gains < 0).sum()),
@@ -147,14 +144,22 @@ def _new_differences(before: EvaluationReport, after: EvaluationReport) -> dict[
         return None
     differences: dict[str, Any] = {"n_questions": int(rows.sum())}
     differences["model"] = _differences(_of_rows(before.model_each, rows), _of_rows(after.model_each, rows))
-    fused_before = before.fusion_each or before.model_each
-    fused_after = after.fusion_each or after.model_each
-    if fused_before or fused_after:
-        differences["fusion"] = _differences(_of_rows(fused_before, rows), _of_rows(fused_after, rows))
+    differences["fusion"] = _fusion_differences(before, after, rows)
     return differences
 
 
-def _of_rows(values: Mapping[str, np.ndarray], rows: np.ndarray) -> dict[str, np.ndarray]:
+def _fusion_differences(
+    before: EvaluationReport, after: EvaluationReport, rows: np.ndarray | slice = slice(None)
+) -> dict[str, dict[str, float]] | None:
+    """The differences with BM25, of some questions; a model without it counts as it is. `None` if neither has it."""
+    if not before.fusion_each and not after.fusion_each:
+        return None
+    fused_before = before.fusion_each or before.model_each
+    fused_after = after.fusion_each or after.model_each
+    return _differences(_of_rows(fused_before, rows), _of_rows(fused_after, rows))
+
+
+def _of_rows(values: Mapping[str, np.ndarray], rows: np.ndarray | slice) -> dict[str, np.ndarray]:
     """Measure -> its values of some questions."""
     return {measure: of_all[rows] for measure, of_all in values.items()}
 

@@ -8,7 +8,8 @@
     aNMM-1    s = sum_j τ_j δ(sum_k w_k x_jk)                        δ is the logistic sigmoid
     aNMM-2    s = sum_j τ_j δ(sum_t r_t δ(sum_k w_kt x_jk))          several sets of weights
 
-A signal's bin has no derivative, but its value has: the word vectors learn through x.
+A signal's bin has no derivative, but its value has: the word vectors learn through x. Words that the vocabulary lacks
+share one vector, so that two of them are an exact match, whichever they are.
 """
 
 from __future__ import annotations

@@ -127,9 +127,10 @@ class MetzlerBendersky(CountingModel):
         apart = (position[:, None] - position).abs()
         near = ((apart > 0) & (apart < window)).to(idf.dtype)
 
-        length = answers.mask.sum(dim=1, keepdim=True).to(idf.dtype)  # (N, 1)
+        length = (a != PAD).sum(dim=1, keepdim=True).to(idf.dtype)  # (N, 1)
         frequency = self.statistics.collection_frequency
-        probability = (frequency[q] + 1) / (frequency.sum() + 1)
+        n_words = frequency[~self.statistics.punctuation].sum()
+        probability = (frequency[q] + 1) / (n_words + 1)
         pair = probability[:, :-1] * probability[:, 1:]
         pair_idf = idf[:, :-1] + idf[:, 1:]
         both_known = is_known[:, :-1] & is_known[:, 1:]

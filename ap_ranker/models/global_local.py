@@ -1,6 +1,6 @@
 """TF-LSTM and global-local attention: a token's weight depends on all words of its answer (Bachrach et al. 2017).
 
-    x_tf = the 0/1 vector of the words in text x                          (V,)    section III-A
+    x_tf = the 0/1 vector of the words and punctuation marks in text x    (V,)    section III-A
     a_i, q_i = biLSTM(E_a), biLSTM(E_q)                                   (C,)    one per token
     joint(t, r) = [0.5 t/|t| ; 1.0 r/|r|]                                         section IV-B
     f(q) = the mean of the q_i

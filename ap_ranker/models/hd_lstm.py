@@ -7,7 +7,8 @@
     h = tanh(W_h [q ⋆ a ; sim(q, a) ; X_feat] + b_h)                   the holographic hidden layer
     softmax(W_f h + b_f)
 
-X_feat are two word-overlap features of Severyn & Moschitti 2015, over the sets of (known) words of both texts:
+X_feat are two word-overlap features of Severyn & Moschitti 2015, over the sets of known words and
+punctuation marks of both texts:
 |q ∩ a| / (|q| + |a|), and the same with each shared word counted as its idf. The idf is of the training answers.
 """
 

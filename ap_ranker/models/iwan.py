@@ -7,14 +7,15 @@
         direct        s^r_i = |s_i - ŝ_i|
         orthogonal    s^p_i = (s_i·ŝ_i / ŝ_i·ŝ_i) ŝ_i,  s^o_i = s_i - s^p_i
     inter-weighted layer, t_avg the mean of the t_j
-        attention     w_i = softmax_i(w₂ · tanh(W₁ [s_i ; t_avg]))
+        attention     w_i = softmax_i(w₂ · tanh(W₁ [s_i ; t_avg] + b₁))
         skip          the same of [s_i - s^skip_i ; t_avg], s^skip_i = [→h_{i-1} ; ←h_{i+1}]: the text without word i
     s^r = Σ_i w_i s^r_i                                 and so for s^p, s^o and for T
-    v_s = Σ_i softmax_i(w₄ · tanh(W₃ s_i)) s_i          self-attention over one text alone
+    v_s = Σ_i softmax_i(w₄ · tanh(W₃ s_i + b₃)) s_i     self-attention over one text alone
     softmax(W₆ relu(W₅ [s^r ; t^r ; v_s ⊙ v_t ; |v_s - v_t|] + b₅) + b₆)     orthogonal: s^p, s^o for s^r, and so for T
 
 The option `weights` selects one of the paper's two inter-weighted layers, IWAN-att or IWAN-skip. S and T share all
-parameters. W₁ [s_i ; t_avg] is a sum of two parts that each depend on one text only, so `encode` computes both.
+parameters. The biases b₁ and b₃ are ours. W₁ [s_i ; t_avg] is a sum of two parts that each depend on one text only, so
+`encode` computes both.
 """
 
 from __future__ import annotations

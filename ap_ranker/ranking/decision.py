@@ -210,8 +210,11 @@ def _of_typed(decision: Decision, signals: Signals, ranking: Ranking) -> Decisio
 
 
 def check_limits(score_threshold: object, precision: object) -> None:
-    """Raise InputError if a threshold is no number, or the precision none between 0 and 1; ValueError for both."""
-    if not (score_threshold is None or _is_number(score_threshold)):
+    """Raise InputError if a threshold is no number, or the precision none between 0 and 1; ValueError for both.
+
+    The lowest threshold may be infinite, the highest may not: a known question reaches it, and has it as its score.
+    """
+    if not (score_threshold is None or (_is_number(score_threshold) and score_threshold < math.inf)):
         raise InputError(f"Expected score_threshold as a number, such as 0.5, found {score_threshold!r}.")
     if not (precision is None or (_is_number(precision) and 0 < precision < 1)):
         written = repr(precision)

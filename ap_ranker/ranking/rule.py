@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from ap_ranker.ranking.typed_rule import TypedSignals
-from ap_ranker.settings import settings
+from ap_ranker.settings import checked, settings
 from ap_ranker.text.reading import nearly_equal
 
 Numbers = NDArray[np.float64]
@@ -115,6 +115,14 @@ class Basis(StrEnum):
     NOTHING = "nothing"  # no calibration
 
 
+def _is_precision(key: str) -> bool:
+    """Whether the key of a threshold is a target precision."""
+    try:
+        return 0 < float(key) < 1
+    except ValueError:
+        return False
+
+
 @settings
 class Calibration:
     """A logistic model over a ranking: p_i = sigmoid(a s_i + b m_i + c), m_i the margin over the best different answer.
@@ -135,7 +143,11 @@ class Calibration:
     margin: Annotated[float, Field(ge=0)]
     bias: float
     thresholds: Annotated[
-        Mapping[Annotated[str, Field(max_length=30)], Annotated[float, Field(ge=0, le=1)]], Field(max_length=100)
+        Mapping[
+            Annotated[str, Field(max_length=30), checked(_is_precision, "a precision between 0 and 1, such as 0.9")],
+            Annotated[float, Field(ge=0, le=1)],
+        ],
+        Field(max_length=100),
     ]
     floor: float | None = None
     basis: Annotated[Basis, Field(strict=False)] = Basis.QUESTIONS

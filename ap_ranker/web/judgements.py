@@ -169,9 +169,9 @@ class Judgements:
         with self.database.reading() as connection:
             return list(connection.scalars(query))
 
-    def votes(self, most: int | None = None) -> list[Votes]:
+    def votes(self) -> list[Votes]:
         """The questions and answers that were judged, those of most networks first, then the latest."""
-        return self._votes([], most)
+        return self._votes([], most=None)
 
     def undecided(self, most: int, *, helped: bool) -> list[Votes]:
         """As `votes`, of those that the owner has neither accepted nor rejected, to questions that are not dismissed.

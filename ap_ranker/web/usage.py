@@ -200,15 +200,15 @@ def _counts(connection: Connection, period: Period) -> dict[str, Any]:
     return counts
 
 
-def weeks_of(database: Database, last: date | None = None) -> list[dict[str, Any]]:
-    """The `WEEKS` weeks that end with a day, today unless it is named, the oldest first.
+def weeks_of(database: Database) -> list[dict[str, Any]]:
+    """The `WEEKS` weeks that end today, the oldest first.
 
     Of each: its `first` and `last` day; how many `questions` were asked, and how many of these were `answered`; how
     many judgements there were of what such a question got (`judged`), and how many of these that it `helped`. If
     questions are not logged, nobody knows what got an answer, and all judgements count.
     """
     weeks = []
-    end = Period.of(last=last).last
+    end = Period.of().last
     with database.reading() as connection:
         is_logged = connection.scalar(select(questions.c.id).limit(1)) is not None
         for number in reversed(range(WEEKS)):

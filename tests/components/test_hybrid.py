@@ -135,7 +135,8 @@ def test_the_union_is_that_of_both_legs(
     store.write_documents(documents)
     filters = {"field": "meta.m", "operator": "==", "value": True} if filtered else None
     embedding = list(map(float, vector))
-    found = store.find_documents(query, embedding, filters, top_k, rank_all=rank_all).copies()
+    [by_both] = store.find_for_each([query], [embedding], filters, top_k, rank_all=rank_all, wordings=[None])
+    found = by_both.copies()
 
     by_words = {d.id: d for d in store.bm25_retrieval(query, top_k=99)}
     by_meaning = {d.id: d for d in store.embedding_retrieval(embedding, top_k=99)}

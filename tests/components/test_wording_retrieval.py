@@ -39,6 +39,20 @@ TARGET = 1700
 """The row of the entry that shares no word with the query and means something else."""
 
 
+def both_legs(
+    store: BM25SDocumentStore,
+    query: str,
+    embedding: list[float] | None,
+    filters: dict[str, Any] | None,
+    top_k: int,
+    wordings: Leg | None = None,
+) -> list[Document]:
+    """What words and, with an embedding, meaning find, beside the best by wordings."""
+    embeddings = None if embedding is None else [embedding]
+    [found] = store.find_for_each([query], embeddings, filters, top_k, wordings=[wordings])
+    return found.copies()
+
+
 def stored_documents() -> list[Document]:
     """Every tenth has a stored question, every fiftieth a further wording; the model knows no word of their content."""
     some = random.Random(0)
@@ -174,7 +188,7 @@ def test_the_third_leg_is_a_loop_over_all_wordings(
     # What the other legs say is as without wordings, also of those found only by them.
     words = {d.id: d.score for d in store.bm25_retrieval(query, top_k=SIZE)}
     meaning = {d.id: d.score for d in store.embedding_retrieval(vector, top_k=SIZE)}
-    two_legs = {d.id: d for d in store.find_documents(query, vector, filters, 2 * TOP_K).copies()}
+    two_legs = {d.id: d for d in both_legs(store, query, vector, filters, 2 * TOP_K)}
     assert set(found) == set(two_legs) | set(ranks)
     assert set(ranks) - set(two_legs), "some are found by nothing else"
     for key, document in found.items():
@@ -238,7 +252,7 @@ def test_documents_deleted_between_the_scores_and_the_search(store: BM25SDocumen
     store.delete_documents([str(SIZE - 1)])
     vector = [1.0] * store._latest(Documents.vectors).scorer.matrix.shape[1]
     for embedding in (vector, None):
-        found = store.find_documents("xyzzy", embedding, None, 1, wordings=leg).copies()
+        found = both_legs(store, "xyzzy", embedding, None, 1, wordings=leg)
         assert [d.id for d in found if d.meta["ap_ranker"]["wording_rank"] == 1] == [str(SIZE - 2)]
 
 
@@ -246,7 +260,7 @@ def test_bm25_and_wordings_without_vectors_of_documents(store: BM25SDocumentStor
     """Documents found by wordings alone come last, with BM25's score of 0."""
     leg = Leg(np.array(store._latest(store._words).rows[[3, TARGET]]), np.array([0.5, 0.9]))
     alone = store.bm25_retrieval("parcel", top_k=2)
-    both = store.find_documents("parcel", None, None, 2, wordings=leg).copies()
+    both = store.find_documents("parcel", None, 2, wordings=leg).copies()
     assert [(d.id, d.score, d.meta["ap_ranker"]["bm25_rank"]) for d in both[:2]] == [
         (d.id, d.score, i) for i, d in enumerate(alone, 1)
     ]

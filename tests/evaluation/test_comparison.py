@@ -10,7 +10,7 @@ from conftest import TEXTS, write_checkpoint
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.evaluation import evaluate as module
-from ap_ranker.evaluation.evaluate import changes, evaluate
+from ap_ranker.evaluation.evaluate import comparison, evaluate
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.significance import randomisation_test
@@ -26,7 +26,7 @@ def test_ranks_and_first_answers_by_hand() -> None:
     evaluation_set = EvaluationSet(Dataset("d", answers, asked))
     before = report(evaluation_set, [[0.1, 0.2, 0.3], [3, 2, 1], [2, 2, 1], [1, 2, 0]])  # ranks 3, 1, 1.5, 2
     after = report(evaluation_set, [[0.9, 0.2, 0.3], [1, 3, 3], [3, 2, 1], [1, 0, 2]])  # ranks 1, 3, 1, 2
-    result = changes(evaluation_set, before, after)
+    result = comparison(evaluation_set, before, after)
     assert (result["better"], result["worse"]) == (2, 1)
     assert result["improved"] == [
         row("question 0", 3, 1, "answer c", "answer a"),
@@ -54,7 +54,7 @@ def test_only_the_biggest_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     evaluation_set = EvaluationSet(Dataset("d", answers, [Question(str(i), f"q{i}", (i,)) for i in range(9)]))
     before = report(evaluation_set, [[9.0, 8, 7, 6, 5, 4, 3, 2, 1]] * 9)
     after = report(evaluation_set, [[1.0, 2, 3, 4, 5, 6, 7, 8, 9]] * 9)
-    result = changes(evaluation_set, before, after)
+    result = comparison(evaluation_set, before, after)
     assert [(change["question"], change["rank_before"], change["rank_after"]) for change in result["improved"]] == [
         ("q8", 9, 1),
         ("q7", 8, 2),
@@ -72,7 +72,7 @@ def test_two_models_and_their_fusion(tmp_path: Path) -> None:
     assert rankers[0].config is not None
     rankers[0].config = replace(rankers[0].config, bm25_weight=0.3)
     before, after = (evaluation_set.report(ranker) for ranker in rankers)
-    result = changes(evaluation_set, before, after)
+    result = comparison(evaluation_set, before, after)
     assert result["fusion"] is not None and before.fusion is not None
     for measure, value in after.model.items():
         assert result["model"]["difference"][measure] == pytest.approx(value - before.model[measure])

@@ -116,3 +116,10 @@ def test_a_damaged_one_is_refused(damaged: object, tmp_path: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config | {"calibration": damaged}))
     with refused("config.json"):
         read_checkpoint_config(folder)
+
+
+@pytest.mark.parametrize("key", ["0,9", "90", "1", "0", "nan", "", "-0.5"])
+def test_a_threshold_of_no_precision_is_refused(key: str) -> None:
+    """When a file is read, not with the first question."""
+    with refused(f"thresholds … {key}"):
+        Calibration(1.0, 0.0, 0.0, {"0.8": 0.5, key: 0.5})

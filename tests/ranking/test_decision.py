@@ -279,6 +279,8 @@ def test_a_stricter_precision_of_what_is_no_question(kind: Kind, own: list[int])
         ({"score_threshold": "0.5"}, "0.5"),
         ({"score_threshold": True}, "True"),
         ({"score_threshold": math.nan}, "nan"),
+        ({"score_threshold": math.inf}, "inf"),
+        ({"score_threshold": -math.inf}, None),
         ({"precision": 0}, "0"),
         ({"precision": 0.0}, "0"),
         ({"precision": 1}, "1"),

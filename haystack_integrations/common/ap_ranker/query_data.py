@@ -45,7 +45,7 @@ OTHER_FAQ = "other_faq"
 """True if the ranker's checkpoint was made for another FAQ, so that its calibration does not hold."""
 
 DECISION = "decision"
-"""What a ranker has decided on the query: `outcome`, `probability`, `basis` and `is_fused` of its `Decision`."""
+"""What a ranker has decided on the query: all fields of its `Decision`."""
 
 EXPLANATION = "explanation"
 """The weight of each word of the question and of the answer."""

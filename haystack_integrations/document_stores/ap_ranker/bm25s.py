@@ -256,7 +256,7 @@ class BM25SDocumentStore(StoredDocuments):
 
         BM25's statistics are those of all documents, whatever the filters.
         """
-        return self.find_documents(query, None, filters, top_k, scale_score=scale_score).copies()
+        return self.find_documents(query, filters, top_k, scale_score=scale_score).copies()
 
     def embedding_retrieval(
         self,
@@ -278,29 +278,25 @@ class BM25SDocumentStore(StoredDocuments):
     def find_documents(
         self,
         query: str,
-        embedding: list[float] | None,
         filters: dict[str, Any] | None,
         top_k: int,
         *,
-        rank_all: int = 0,
         wordings: Leg | None = None,
         stored_questions: bool = False,
         scale_score: bool = False,
     ) -> Found:
         """
-        What `bm25_retrieval` and, with an embedding, `embedding_retrieval` find, before any document is copied.
+        What `bm25_retrieval` finds, before any document is copied.
 
-        A store with at most `rank_all` documents returns all that have content or an embedding. With an embedding,
-        scores are its cosines, and documents without one come last. `wordings` are the scores of documents by known
-        wordings (`KnownWordings`): the `top_k` best of these are returned, too; those deleted since are left out.
-        `stored_questions`: `meta["question"]` and `meta["wordings"]` are known to ask for their documents.
+        `wordings` are the scores of documents by known wordings (`KnownWordings`): the `top_k` best of these are
+        returned, too; those deleted since are left out. `stored_questions`: `meta["question"]` and `meta["wordings"]`
+        are known to ask for their documents.
         """
         [fetched] = self.find_for_each(
             [query],
-            None if embedding is None else [embedding],
+            None,
             filters,
             top_k,
-            rank_all=rank_all,
             wordings=[wordings],
             stored_questions=stored_questions,
             scale_score=scale_score,
@@ -319,7 +315,12 @@ class BM25SDocumentStore(StoredDocuments):
         stored_questions: bool = False,
         scale_score: bool = False,
     ) -> list[Found]:
-        """As `find_documents`, for each query with its embedding and its scores by known wordings."""
+        """
+        As `find_documents`, for each query with its embedding and its scores by known wordings.
+
+        With embeddings, scores are their cosines, and documents without one come last. A store with at most `rank_all`
+        documents returns all that have content or an embedding.
+        """
         with self._transaction():
             meaning: list[list[Leg]] = [[]] * len(queries)
             if embeddings is not None:

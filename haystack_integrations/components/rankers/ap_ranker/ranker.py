@@ -208,7 +208,7 @@ class AnswerRanker(CheckpointComponent, KnowsWordings):
         self.loaded().compare_faq(first_texts, self._candidates.warn_once)
 
     def encode_ahead(self, queries: list[str]) -> None:
-        """Encode together at most 16 queries that `run` is about to be called with, which takes less time."""
+        """Encode together at most 32 queries that `run` is about to be called with, which takes less time."""
         self.loaded().encode_ahead([self._question(query) for query in queries])
 
     @property

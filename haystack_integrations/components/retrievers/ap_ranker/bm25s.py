@@ -107,7 +107,6 @@ class BM25SRetriever(WordingRetriever):
             wordings = self._by_exact_wording(query)
         fetched = self._fetch(
             query,
-            None,
             filters,
             top_k,
             wordings=wordings,

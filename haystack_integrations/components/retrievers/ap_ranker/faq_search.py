@@ -251,7 +251,6 @@ class _FAQRetriever(BM25SRetriever):
         for query, wordings in zip(queries, similar, strict=True):
             of_query = self._fetch(
                 query,
-                None,
                 filters,
                 top_k,
                 wordings=wordings,

@@ -84,11 +84,9 @@ class StoreRetriever(Composed):
             check_number("top_k", top_k, 0)
         return apply_filter_policy(self.filter_policy, self.filters, filters), self.top_k if top_k is None else top_k
 
-    def _fetch(
-        self, query: str, vector: list[float] | None, filters: dict[str, Any] | None, top_k: int, **options: Any
-    ) -> Found:
+    def _fetch(self, query: str, filters: dict[str, Any] | None, top_k: int, **options: Any) -> Found:
         """`BM25SDocumentStore.find_documents`, as traces and users are told."""
-        fetched: Found = self.document_store.find_documents(query, vector, filters, top_k, **options)
+        fetched: Found = self.document_store.find_documents(query, filters, top_k, **options)
         self._note(len(fetched.rows), top_k)
         return fetched
 
