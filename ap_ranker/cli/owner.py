@@ -134,8 +134,9 @@ def _described(change: Change) -> str:
     from ap_ranker.web.changes import Action
 
     lines = [change.of or change.question or change.answer[:80]]
-    if change.action in (Action.add_wordings, Action.remove_wordings):
+    if change.action in (Action.edit_entry, Action.add_wordings, Action.remove_wordings):
         lines += [f"• {wording}" for wording in change.wordings]
+    lines += [f"✗ {wording}" for wording in change.removed]
     return "\n".join(lines)
 
 

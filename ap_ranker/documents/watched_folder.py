@@ -92,7 +92,10 @@ class WatchedFolder:
     def _read_faq(self) -> tuple[list[Entry], list[LeftOut]]:
         """The entries of a FAQ and its rows left out; those of before if too many are gone in one step."""
         read, left_out = read_finished(self.path, self._columns)
-        gone = gone_entries(self.unchanged, read)
-        if gone:
-            return self.unchanged, [LeftOut(str(self.path), why_kept(gone, self.unchanged))]
-        return read, left_out
+        if not gone_entries(self.unchanged, read):
+            return read, left_out
+        # The owner may have deleted them, and this version of the file says so, too (`owner changes --output`).
+        gone = gone_entries(self.entries, self.laid(read))
+        if not gone:
+            return read, left_out
+        return self.unchanged, [LeftOut(str(self.path), why_kept(gone, self.entries))]

@@ -2,6 +2,9 @@
 
 An entry is known by a key of its own text. When somebody changes that text in the FAQ's file, an older change or
 deletion of this entry lapses: the file is newer. Added wordings stay with the entry that still has the same question.
+
+An edit says what differs, and nothing of what stays: so an earlier change of the same entry can be undone without it,
+and wordings that somebody adds to the file count beside it.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any
 from uuid import uuid4
 
@@ -35,7 +39,8 @@ class Action(StrEnum):
     """What a change does."""
 
     add_entry = "add entry"
-    change_entry = "change entry"
+    edit_entry = "edit entry"
+    change_entry = "change entry"  # of earlier releases: all texts of an entry, also those that stayed as they were
     delete_entry = "delete entry"
     add_wordings = "add wordings"
     remove_wordings = "remove wordings"
@@ -53,8 +58,9 @@ class Change:
     entry: str = ""  # of the entry that it changes; an added entry has the id of its change
     of: str = ""  # the question of that entry, before the change
     question: str = ""  # the new one
-    answer: str = ""
-    wordings: tuple[str, ...] = ()  # all of a new or changed entry; or those that are added or removed
+    answer: str = ""  # of an edit: empty if it stays, as the question does if it equals `of`
+    wordings: tuple[str, ...] = ()  # all of a new or changed entry; those that are added, or removed by their action
+    removed: tuple[str, ...] = ()  # those that an edit removes
     undone: str = ""  # the id of the change that is undone
 
     def __post_init__(self) -> None:
@@ -68,14 +74,53 @@ class Change:
         """A new change, of now."""
         return cls(id=uuid4().hex[:12], time=now(), action=action, **fields)
 
+    @classmethod
+    def edit(
+        cls, keyed: KeyedEntry, *, answer: str, question: str = "", wordings: Sequence[str] = (), owner: str = ""
+    ) -> Change:
+        """What makes these the texts of an entry."""
+        before = keyed.entry
+        return cls.make(
+            Action.edit_entry,
+            owner=owner,
+            entry=keyed.key,
+            of=before.question,
+            question=question,
+            answer="" if answer == before.answer else answer,
+            wordings=tuple(wording for wording in wordings if wording not in before.wordings),
+            removed=tuple(wording for wording in before.wordings if wording not in wordings),
+        )
+
+    @property
+    def changes_texts(self) -> bool:
+        """Whether it changes or deletes a question or an answer, not only wordings."""
+        if self.action == Action.edit_entry:
+            return bool(self.answer) or self.question != self.of
+        return self.action not in (Action.add_wordings, Action.remove_wordings)
+
     def row(self) -> dict[str, Any]:
         """Its row in the table."""
         row: dict[str, Any] = {}
         for name, value in vars(self).items():
             row[name] = storable(value) if isinstance(value, str) else value
-        wordings = [storable(wording) for wording in self.wordings]
-        row["wordings"] = json.dumps(wordings, ensure_ascii=False)
+        row["wordings"] = written_wordings(self.wordings, row.pop("removed"), self.action)
         return row
+
+
+def written_wordings(wordings: Iterable[str], removed: Iterable[str], action: str) -> str:
+    """The column `wordings` of a change: a list in JSON, of an edit `added` and `removed` ones."""
+    added = [storable(wording) for wording in wordings]
+    if action != Action.edit_entry:
+        return json.dumps(added, ensure_ascii=False)
+    return json.dumps({"added": added, "removed": [storable(wording) for wording in removed]}, ensure_ascii=False)
+
+
+def read_wordings(column: str) -> dict[str, Any]:
+    """The fields of a change that its column `wordings` holds, unchecked; ValueError or RecursionError if it cannot."""
+    wordings = json.loads(column)
+    if isinstance(wordings, dict):
+        return {"wordings": wordings.get("added"), "removed": wordings.get("removed")}
+    return {"wordings": wordings}
 
 
 _CHANGE = TypeAdapter(Change)
@@ -149,8 +194,7 @@ def changes_in(connection: Connection) -> list[Change]:
     query = select(changes).order_by(changes.c.number)
     for row in connection.execute(query).mappings():
         try:
-            wordings = json.loads(row["wordings"])
-            owner_changes.append(_CHANGE.validate_python({**row, "wordings": wordings}))
+            owner_changes.append(_CHANGE.validate_python({**row, **read_wordings(row["wordings"])}))
         except (ValueError, RecursionError):
             if row["id"] not in _warned:
                 _warned.add(row["id"])
@@ -161,20 +205,65 @@ def changes_in(connection: Connection) -> list[Change]:
 def clear_changes(database: Database, entries: Sequence[Entry]) -> int:
     """Delete all changes, once the FAQ's own file has them; returns how many.
 
-    InputError if they still change one of these entries: they would be lost. Also if `Database.erase` has to wait.
+    InputError if they still change one of these entries, or if one no longer applies, as somebody has changed its entry
+    in the file, and the file lacks it: they would be lost. Also if `Database.erase` has to wait.
     """
     with database.writing("changes") as connection:
         owner_changes = changes_in(connection)
-        changed_entries = apply_changes(entries, owner_changes).entries
-        texts_now = {_texts(keyed.entry) for keyed in changed_entries}
+        changed = apply_changes(entries, owner_changes)
+        texts_now = {_texts(keyed.entry) for keyed in changed.entries}
         texts_in_file = {_texts(entry) for entry in entries}
         if texts_now != texts_in_file:
             expected = f"{database.place}: expected changes that the FAQ's file has, found others"
             raise InputError(f"{expected}. Write them with --output, and put that file in place of the FAQ's.")
+        lost = _lost_changes(entries, [change for change in owner_changes if change.id in changed.lapsed])
+        if lost:
+            names = ", ".join(repr(change.of or change.question or change.answer[:60]) for change in lost[:3])
+            raise InputError(
+                f"{database.place}: expected changes that the FAQ's file has, found {len(lost):,} that no longer apply "
+                f"and that it lacks, of {names}: their entries have changed in the file. Make them there, or undo them "
+                "on the owner's page."
+            )
         connection.execute(delete(changes))
         database.note_deletion(connection)
     database.erase()
     return len(owner_changes)
+
+
+def _lost_changes(entries: Sequence[Entry], lapsed: Sequence[Change]) -> list[Change]:
+    """Those of the changes that no longer apply, oldest first, of which the FAQ's file does not have what they made."""
+    questions = {normalized(entry.question) for entry in entries}
+    answers = {normalized(entry.answer) for entry in entries}
+    known = keys_of_questions(chain.from_iterable(entry.questions for entry in entries))
+    lost: list[Change] = []
+    is_settled: set[tuple[str, str]] = set()  # an entry, and what of it a later change has decided
+    for change in reversed(lapsed):
+        entry = change.entry
+        if (entry, "entry") in is_settled:  # it was deleted afterwards
+            continue
+        if change.action == Action.delete_entry:
+            is_settled.add((entry, "entry"))
+            is_there = bool(change.of) and normalized(change.of) in questions
+            if is_there:
+                lost.append(change)
+            continue
+        made = {"question": (change.question, questions), "answer": (change.answer, answers)}
+        is_lost = False
+        for name, (text, in_file) in made.items():
+            is_made = change.changes_texts and bool(text) and not (name == "question" and text == change.of)
+            if is_made and (entry, name) not in is_settled:
+                is_settled.add((entry, name))
+                is_lost |= normalized(text) not in in_file
+        if change.action != Action.remove_wordings:
+            for wording in change.wordings:
+                keys = keys_of_questions([wording])
+                if keys and (entry, wording) not in is_settled:
+                    is_lost |= keys.isdisjoint(known)
+        removed = change.wordings if change.action == Action.remove_wordings else change.removed
+        is_settled.update((entry, wording) for wording in removed)
+        if is_lost:
+            lost.append(change)
+    return lost[::-1]
 
 
 def _texts(entry: Entry) -> tuple[str, ...]:
@@ -259,7 +348,7 @@ class _EditedEntries:
         if change.entry in self._added:
             return [self._added[change.entry]]
         positions = self._in_file.by_key.get(change.entry, ())
-        if positions or not change.of or change.action not in (Action.add_wordings, Action.remove_wordings):
+        if positions or not change.of or change.changes_texts:
             return positions
         positions = self._in_file.by_question.get(normalized(change.of), ())
         return positions if len(positions) == 1 else ()
@@ -292,12 +381,17 @@ def changed_entry(entry: Entry, change: Change) -> Entry | None:
         return None
     if change.action == Action.change_entry:
         return replace(entry, question=change.question, answer=change.answer, wordings=change.wordings)
-    changed_keys = keys_of_questions(change.wordings)
-    others = [wording for wording in entry.wordings if wording not in change.wordings]  # also those without words
+    named_wordings = (*change.wordings, *change.removed)
+    changed_keys = keys_of_questions(named_wordings)
+    others = [wording for wording in entry.wordings if wording not in named_wordings]  # also those without words
     wordings = [wording for wording in others if changed_keys.isdisjoint(question_keys(wording))]
-    if change.action == Action.add_wordings:
+    if change.action != Action.remove_wordings:
         wordings += dict.fromkeys(change.wordings)
-    return replace(entry, wordings=tuple(wordings))
+    entry = replace(entry, wordings=tuple(wordings))
+    if change.action == Action.edit_entry:
+        question = entry.question if change.question == change.of else change.question
+        entry = replace(entry, question=question, answer=change.answer or entry.answer)
+    return entry
 
 
 def _key(entry: Entry) -> str:

@@ -10,8 +10,9 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
+from unicodedata import category
 
-from sqlalchemy import and_, delete, func, insert, or_, select
+from sqlalchemy import Connection, and_, delete, func, insert, or_, select
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.outcome import Outcome
@@ -38,10 +39,33 @@ CLOSE_SECONDS = 30.0
 """Maximum number of seconds that a server's end waits for questions to be written: a database may hang for ever."""
 
 
+JOINERS = "\u200b\u200c\u200d"
+"""Characters without a width that spell words, as in Persian, Malayalam, Sinhala, Khmer and in emoji."""
+
+
 def clean_question(text: str) -> str:
-    """A question without control characters and repeated white space, cut after `LONGEST` characters."""
-    printable = "".join(character if character.isprintable() else " " for character in text)
-    return " ".join(printable.split())[:LONGEST].rstrip()
+    """A question without control characters and repeated white space, cut after `LONGEST` characters.
+
+    What is invisible goes, such as a soft hyphen within a word, but for the joiners that spell it.
+    """
+    words = [word.strip(JOINERS) for word in "".join(map(_printable, text)).split()]
+    return " ".join(filter(None, words))[:LONGEST].rstrip()
+
+
+def _printable(character: str) -> str:
+    if character.isprintable() or character in JOINERS:
+        return character
+    return "" if category(character) == "Cf" else " "
+
+
+def keys_in_log(connection: Connection) -> dict[str, str]:
+    """The key of each judged question that the log has otherwise, cleaned and cut -> its key there."""
+    keys: dict[str, str] = {}
+    for question, key in connection.execute(select(judgements.c.question, judgements.c.question_key).distinct()):
+        logged = clean_question(question)
+        if logged != question:
+            keys[key] = key_of_question(logged)
+    return keys
 
 
 def asked_questions(database: Database, most: int) -> list[str]:

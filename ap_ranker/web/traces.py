@@ -16,9 +16,10 @@ from ap_ranker.errors import InputError
 from ap_ranker.files import check_output, csv_text, write_text_atomically
 from ap_ranker.text.question_keys import question_key
 from ap_ranker.text.question_parts import question_parts
+from ap_ranker.web.changes import read_wordings, written_wordings
 from ap_ranker.web.database import Database, changes, decisions, judgements, storable
 from ap_ranker.web.judgements import COLUMNS, Judgements, key_of_question
-from ap_ranker.web.question_log import clean_question
+from ap_ranker.web.question_log import clean_question, keys_in_log
 from ap_ranker.web.retention import PARTS
 from ap_ranker.web.visitors import Visitors
 
@@ -79,6 +80,7 @@ def delete_traces(
         if sentence:
             keys_of_changes = _keys(sentence)
             keys = keys_of_changes.union(*map(_keys, question_parts(sentence).texts))
+            keys |= _judged_as(connection, keys)
             texts = _exact(sentence)
         else:
             keys = _keys_of_nobody_else(connection, theirs)
@@ -111,6 +113,7 @@ def delete_sentence(database: Database, sentence: str) -> Counter[str]:
     is_not_accepted = decisions.c.change == ""  # what undoes a change looks for what this had accepted
     deleted: Counter[str] = Counter()
     with database.writing(*PARTS) as connection:
+        keys |= _judged_as(connection, keys)
         for part, table in PARTS.items():
             conditions = [is_not_accepted] if table is decisions else []
             deleted[part] += _delete_from(table, connection, *conditions, keys=keys, texts=texts)
@@ -188,8 +191,10 @@ def _columns_without(change: RowMapping, keys: Collection[str]) -> dict[str, str
     for name in ("of", "question"):
         text = change[name]
         columns[name] = "" if key_of_question(text) in keys else text
-    wordings_left = [wording for wording in _wordings(change["wordings"]) if key_of_question(wording) not in keys]
-    columns["wordings"] = json.dumps(wordings_left, ensure_ascii=False)
+    left: dict[str, list[str]] = {}
+    for name, wordings in _wordings(change["wordings"]).items():
+        left[name] = [wording for wording in wordings if key_of_question(wording) not in keys]
+    columns["wordings"] = written_wordings(left["wordings"], left["removed"], change["action"])
     return columns
 
 
@@ -207,12 +212,22 @@ def _keys(sentence: str) -> set[str]:
     return {key_of_question(sentence), key_of_question(clean_question(sentence))}
 
 
-def _wordings(text: str) -> list[str]:
-    """The wordings of a change; none if nobody can read them: such a text goes with the sentence that it may hold."""
+def _judged_as(connection: Connection, keys: Collection[str]) -> set[str]:
+    """The keys of judgements of the questions that the log has under these keys."""
+    return {key for key, key_in_log in keys_in_log(connection).items() if key_in_log in keys}
+
+
+def _wordings(column: str) -> dict[str, list[str]]:
+    """The `wordings` and `removed` ones of a change; none if nobody can read them.
+
+    Such a text goes with the sentence that it may hold.
+    """
     try:
-        wordings_of_change = json.loads(text)
+        read = read_wordings(column)
     except (ValueError, RecursionError):
-        return []
-    if not isinstance(wordings_of_change, list):
-        return []
-    return [wording for wording in wordings_of_change if isinstance(wording, str)]
+        read = {}
+    wordings: dict[str, list[str]] = {}
+    for name in ("wordings", "removed"):
+        values = read.get(name)
+        wordings[name] = [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
+    return wordings

@@ -8,6 +8,7 @@ import pickle
 import signal
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -28,7 +29,7 @@ from ap_ranker.data.rows import stripped
 from ap_ranker.documents.watched_folder import WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.text.reading import normalized
-from ap_ranker.web.changes import Action, Change, KeyedEntry, apply_changes, owners_changes, read_changes
+from ap_ranker.web.changes import Action, Change, KeyedEntry, apply_changes, clear_changes, owners_changes, read_changes
 from ap_ranker.web.database import changes, decisions, open_database
 from ap_ranker.web.judgements import Judgements, key_of_answer, key_of_question
 from ap_ranker.web.owner.routes import ChangeRequest
@@ -108,6 +109,43 @@ def test_the_file_of_the_faq_is_newer() -> None:
     assert changed.entries[1].entry.wordings == ("money back",)
     twice = [*newer, Entry("refund?", "Another one.", {}, "")]
     assert apply_changes(twice, [wording]).lapsed == {wording.id}, "whose wording it is, nobody knows"
+
+
+def edit(changes: list[Change], row: int, **fields: Any) -> Change:
+    """What the page sends: all texts of the entry as it is now, with these ones changed."""
+    now = keyed(changes=changes)[row]
+    texts_now = {"question": now.entry.question, "answer": now.entry.answer, "wordings": now.entry.wordings}
+    return Change.edit(now, **texts_now | fields)
+
+
+def test_what_is_undone_is_undone_whatever_came_after_it() -> None:
+    """An edit keeps nothing of what stayed: neither an accepted wording nor what another owner wrote."""
+    accepted = change("add wordings", 1, wordings=("money back",))
+    edited = edit([accepted], 1, answer="Within TEN days.")
+    assert texts([accepted, edited])[1] == ("Refund?", "Within TEN days.", ("money back",))
+    assert texts([accepted, edited, change("undo", undone=accepted.id)])[1] == ("Refund?", "Within TEN days.", ())
+    assert texts([accepted, edited, change("undo", undone=edited.id)])[1] == (*BEFORE[1][:2], ("money back",))
+
+    anna = edit([], 1, answer="WRONG")
+    ben = edit([anna], 1, question="Refunds?")
+    assert texts([anna, ben])[1][:2] == ("Refunds?", "WRONG")
+    assert texts([anna, ben, change("undo", undone=anna.id)])[1][:2] == ("Refunds?", "Within five days.")
+    assert texts([anna, ben, change("undo", undone=ben.id)])[1][:2] == ("Refund?", "WRONG")
+
+    fewer = edit([], 0, wordings=("where is it",))
+    assert texts([fewer])[0][2] == ("where is it",)
+    later = edit([fewer], 0, wordings=("where is it", "lost"))
+    assert texts([fewer, later, change("undo", undone=fewer.id)])[0][2] == ("parcel lost", "lost")
+    assert texts([edit([], 0, question="")])[0][0] == ""
+
+
+def test_wordings_that_the_file_gets_after_an_edit_count() -> None:
+    edited = edit([], 1, answer="Within TEN days.", wordings=("money",))
+    newer = [FAQ[0], replace(FAQ[1], wordings=("money back",)), FAQ[2]]
+    assert texts([edited], newer)[1] == ("Refund?", "Within TEN days.", ("money back", "money"))
+    alone = edit([], 1, wordings=("money",))
+    elsewhere = [FAQ[0], replace(FAQ[1], answer="In a week."), FAQ[2]]
+    assert texts([alone], elsewhere)[1] == ("Refund?", "In a week.", ("money",)), "as added wordings"
 
 
 def test_versions_differ_after_a_change_only() -> None:
@@ -399,6 +437,62 @@ def test_what_the_command_writes_is_what_it_reads(tmp_path: Path, monkeypatch: p
     entries = read_faq(faq)
     assert [one.question for one in entries] == ["Where is it?", "Refund?", "Dogs?", "Cats?"]
     assert entries[2].wordings == tuple(f"puppy{number} eyes" for number in range(len(SEPARATORS)))
+
+
+def test_changes_that_the_file_lacks_are_not_cleared(tmp_path: Path) -> None:
+    """Also those that no longer apply, as somebody has changed their entries there."""
+    database = open_database(tmp_path / "faq.db")
+    made = [edit([], 1, answer="Within TEN days.", wordings=("money back",)), change("delete entry", 0)]
+    for one in made:
+        append_change(database, one)
+    mended = [replace(entry, answer=f"{entry.answer} Mended.") for entry in FAQ]
+    assert apply_changes(mended, made).lapsed == {one.id for one in made}
+    with refused("2 … Refund? … Where is my parcel?"):
+        clear_changes(database, mended)
+    with refused("1 … Refund?"):
+        clear_changes(database, mended[1:])
+    written = [replace(FAQ[1], answer="Within TEN days.", wordings=("money back",)), FAQ[2]]
+    without_wording = [replace(written[0], wordings=()), FAQ[2]]
+    with refused("expected … found"):
+        clear_changes(database, without_wording)
+    assert read_changes(database) == made
+    assert clear_changes(database, written) == 2
+    assert read_changes(database) == []
+
+
+def test_what_was_changed_afterwards_need_not_be_in_the_file(tmp_path: Path) -> None:
+    """Of several changes of an entry, the last one counts; after a deletion, none of them."""
+    database = open_database(tmp_path / "faq.db")
+    first = edit([], 1, answer="Six days.", wordings=("money",))
+    second = edit([first], 1, answer="Ten days.", wordings=("cash",))
+    other = edit([], 0, answer="Wait.")
+    gone = change("delete entry", 0)
+    for one in (first, second, other, gone):
+        append_change(database, one)
+    assert clear_changes(database, [replace(FAQ[1], answer="Ten days.", wordings=("cash",)), FAQ[2]]) == 4
+
+
+def test_a_file_that_has_what_the_owner_deleted_is_read(tmp_path: Path) -> None:
+    """As `owner changes --output` writes it: entries that are gone on purpose are no accident, also once cleared."""
+    entries = [Entry(f"Question {row}?", f"Answer {row}.", {}, "") for row in range(12)]
+    faq, new = tmp_path / "faq.csv", tmp_path / "new.csv"
+    write_entries(entries, faq)
+    database = open_database(tmp_path / "faq.db")
+    documents = WatchedFolder(faq, overlay=owners_changes(str(tmp_path / "faq.db")))
+    documents.read()
+    for one in apply_changes(read_faq(faq), []).entries[:3]:
+        append_change(database, Change.make(Action.delete_entry, entry=one.key, of=one.entry.question))
+    left = documents.read()
+    assert len(left) == 9
+    write_entries(left, new)
+    new.replace(faq)
+    assert [entry.question for entry in documents.read()] == [entry.question for entry in left]
+    clear_changes(database, read_faq(faq))
+    assert [entry.question for entry in documents.read()] == [entry.question for entry in left]
+    write_entries(left[:4], new)
+    new.replace(faq)
+    assert len(documents.read()) == 9, "nobody deleted these"
+    assert documents.left_out
 
 
 any_text = st.lists(st.text(max_size=3) | st.sampled_from(NOTHING), max_size=3).map("".join)

@@ -299,6 +299,10 @@ def test_several_are_dismissed_at_once_also_long_ones(owner: TestClient, databas
     judge(database, long)
     cut = clean_question(long)
     log_unanswered(database, cut, "xyzzy")
+    [as_new] = post(owner, "dismiss", questions=[{"text": cut}])["sentences"][1:]
+    assert lists_with(owner, cut) == set(), "also where the page knows the cut one alone"
+    assert as_new["question_key"] == key_of_question(long)
+    post(owner, "undo_rejection", sentences=[as_new, {**as_new, "question_key": key_of_question(cut)}])
     [row] = post(owner, "feedback")
     assert key_of_question(cut) != row["question_key"] == key_of_question(long)
 

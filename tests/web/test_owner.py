@@ -537,7 +537,7 @@ def test_changes_are_found_and_undone(client: TestClient, folder: Path, place: s
     )
     assert (stale.status_code, stale.json()["error"][:27]) == (409, "This entry has been changed")
     edited, made = post(owner, "history")
-    assert (edited["action"], made["action"]) == ("change entry", "add entry")
+    assert (edited["action"], made["action"]) == ("edit entry", "add entry")
     assert (edited["owner"], made["owner"]) == ("Änne", "Änne")
     post(owner, "undo", change=edited["id"])
     wait_until(lambda: "In the pool." in answers(owner, "walrus"))

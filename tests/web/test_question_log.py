@@ -19,12 +19,13 @@ from sqlalchemy import select
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.text.question_keys import question_key
 from ap_ranker.web import database as database_module
 from ap_ranker.web import question_log as module
 from ap_ranker.web import visitors
 from ap_ranker.web.app import build_app
 from ap_ranker.web.database import Database, open_database, questions
-from ap_ranker.web.question_log import LONGEST, QuestionLog
+from ap_ranker.web.question_log import LONGEST, QuestionLog, clean_question
 
 from .visiting import judgements_of, logged_questions, visit
 
@@ -50,7 +51,7 @@ def logged(database: Database) -> list[str]:
 def test_what_is_logged(database: Database) -> None:
     log_all(database, "where is\tmy\nparcel\x1b[31m\u202e?\0" + "x" * 1000)
     (one,) = logged_questions(database)
-    assert one.question.startswith("where is my parcel [31m ? xxx")
+    assert one.question.startswith("where is my parcel [31m? xxx")
     assert len(one.question) == LONGEST
     assert (one.outcome, one.score, one.entry) == (Outcome.ANSWER, 0.75, "e1")
 
@@ -163,3 +164,26 @@ def test_too_many_at_once_are_left_out(
     for question in "abcd":
         log.add(question, "n", Outcome.ANSWER, [BEST])
     assert caplog.text.count("some are left out") == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "می\u200cخواهم پول بدهم",
+        "അവന്\u200d",
+        "ශ්\u200dරී ලංකා",
+        "ភាសា\u200bខ្មែរ",
+        "\U0001f468\u200d\U0001f469\u200d\U0001f467 ticket",
+        "guaran\u00adtee",
+        "a\u2060b",
+    ],
+    ids=["Persian", "Malayalam", "Sinhala", "Khmer", "emoji", "soft hyphen", "word joiner"],
+)
+def test_the_log_has_the_question_that_was_asked(text: str) -> None:
+    """Word for word: what an owner accepts from it is what visitors ask again."""
+    assert question_key(clean_question(text)) == question_key(text)
+    assert clean_question(clean_question(text)) == clean_question(text)
+
+
+def test_nothing_visible_is_nothing() -> None:
+    assert [clean_question(text) for text in ("\u200b\u202e", "\u200d \u200c", "\u2060", "")] == [""] * 4

@@ -8,6 +8,7 @@ import os
 import sqlite3
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,13 @@ from owner_changes import append_change
 from sqlalchemy import create_engine, insert, select
 
 from ap_ranker.data.dataset import Dataset
+from ap_ranker.data.faq import Entry
 from ap_ranker.data.feedback import add_feedback
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.text.question_parts import question_parts
 from ap_ranker.web import database as database_module
-from ap_ranker.web.changes import Action, Change, read_changes
+from ap_ranker.web.changes import Action, Change, KeyedEntry, read_changes
 from ap_ranker.web.database import (
     Database,
     decisions,
@@ -34,6 +36,7 @@ from ap_ranker.web.database import (
     sessions,
 )
 from ap_ranker.web.judgements import Judgements, key_of_answer, key_of_question
+from ap_ranker.web.question_log import clean_question
 from ap_ranker.web.retention import delete_older
 from ap_ranker.web.traces import delete_traces, export_judgements
 from ap_ranker.web.visitors import DAY, Visitors
@@ -222,6 +225,45 @@ def test_what_the_owner_wrote_stays_when_a_visitor_goes(website: Database) -> No
     assert delete_traces(website, visit="mine")["changes"] == 0
 
     assert read_changes(website) == [made]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "Jane Doe, where is my parcel " * 30,
+        "Jane Doe: guaran\u00adtee",
+        "Jane Doe \u202emy box",
+        "Jane Doe می\u200cخواهم",
+        "Jane Doe\tasks",
+        "Jane Doe, as an earlier release logged it: a\u200cb",
+    ],
+)
+def test_a_sentence_as_the_desk_shows_it_deletes_the_judgement(website: Database, place: str, asked: str) -> None:
+    """Which has the whole of what was asked: what is cut, invisible or a tab is not in the log."""
+    judge(website, asked)
+    shown = clean_question(asked)
+    log_unanswered(website, shown, "where is the box")
+    deleted = delete_traces(website, sentence=shown)
+    assert (deleted["judgements"], deleted["questions"]) == (1, 1)
+    assert not rows_with(website, "Jane")
+    assert b"Jane" not in bytes_of(place)
+    assert [one.question for one in logged_questions(website)] == ["where is the box"]
+
+
+def test_an_edit_loses_the_sentence_of_a_visitor(website: Database, place: str) -> None:
+    """Whether it added or removed it; what else it says stays."""
+    before = KeyedEntry("e", Entry("Parcel?", "x", {}, "", (SECRET, "my box")))
+    texts = {"question": "Parcel?", "answer": "x"}
+    edits = [Change.edit(before, **texts, wordings=["my box", "lost"])]
+    edits.append(
+        Change.edit(replace(before, entry=replace(before.entry, wordings=())), **texts, wordings=[SECRET, "a"])
+    )
+    for one in edits:
+        append_change(website, one)
+    assert read_changes(website) == edits
+    assert delete_traces(website, sentence=SECRET)["changes"] == 2
+    assert b"Mustermann" not in bytes_of(place)
+    assert [(one.wordings, one.removed) for one in read_changes(website)] == [(("lost",), ()), (("a",), ())]
 
 
 def test_a_sentence_without_words_is_not_any_other_one(website: Database) -> None:

@@ -17,7 +17,7 @@ from ap_ranker.web.owner.current_entries import (
     is_among,
     question_keys_of,
 )
-from ap_ranker.web.question_log import clean_question
+from ap_ranker.web.question_log import clean_question, keys_in_log
 
 GONE = "This sentence is not there any more. Load the page again."
 
@@ -120,6 +120,9 @@ class Decisions:
                 texts.setdefault(key, question.text)
         dismissed = []
         with self._database.writing("decisions") as connection:
+            for key, key_in_log in keys_in_log(connection).items():
+                if key_in_log in texts:
+                    texts.setdefault(key, texts[key_in_log])
             for key, text in texts.items():
                 keys = {"question_key": key, "answer_key": EVERY_ANSWER}
                 if not _is_left(connection, key) or _is_decided(connection, keys):

@@ -316,6 +316,9 @@ class OwnerService:
             else:
                 keyed = entry_of_key(fields["entry"], entries, version)
                 fields["of"] = keyed.entry.question
+            if action == Action.change_entry:
+                del fields["entry"], fields["of"]
+                return self._keep(connection, Change.edit(keyed, **fields), earlier=earlier)
             if action == Action.add_wordings:
                 question_keys = map(key_of_question, fields["wordings"])
                 facts_of_entries = self._facts_of(entries)

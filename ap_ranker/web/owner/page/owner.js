@@ -34,7 +34,7 @@ function showServer(server) {
 function changeCard(made) {
   const [item, part] = clone("line");
   const name = made.of || made.question || made.answer || texts.noQuestion;
-  part(".what").textContent = [`${texts.actions[made.action]}: ${name}`, ...made.wordings.map((text) => `• ${text}`)].join("\n");
+  part(".what").textContent = [`${texts.actions[made.action]}: ${name}`, ...made.wordings.map((text) => `• ${text}`), ...(made.removed ?? []).map((text) => `✗ ${text}`)].join("\n");
   const state = made.is_undone ? texts.undone : made.is_lapsed && texts.lapsed;
   part(".about").textContent = [when(made.time), made.owner, state].filter(Boolean).join(" · ");
   item.classList.toggle("gone", made.is_undone || made.is_lapsed);
