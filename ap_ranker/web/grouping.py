@@ -15,7 +15,7 @@ question moves to the group that it is most like, as linkage never takes a step 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -125,6 +125,16 @@ class Gap:
     def takes(self, question: GroupedQuestion) -> bool:
         """Whether a question goes with the most typical one unless somebody objects."""
         return question is self.first or (question.is_sure and not self.is_elsewhere(question))
+
+
+def only_with(gaps: Iterable[Gap], texts: Container[str]) -> list[Gap]:
+    """The groups with only those of their questions that are among these texts; none that would be empty."""
+    remaining_gaps = []
+    for gap in gaps:
+        questions = tuple(question for question in gap.questions if question.text in texts)
+        if questions:
+            remaining_gaps.append(Gap(questions))
+    return remaining_gaps
 
 
 def count(questions: Sequence[Unanswered]) -> dict[str, int]:

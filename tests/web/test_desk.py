@@ -19,19 +19,20 @@ from searches import write_pipeline
 from sqlalchemy import insert, update
 from starlette.testclient import TestClient
 
-from ap_ranker.data.faq import Match
+from ap_ranker.data.faq import Entry, Match
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.rule import Calibration
 from ap_ranker.search import watch_search
 from ap_ranker.search.setup import set_up
 from ap_ranker.search.watch_search import SearchWatcher
 from ap_ranker.web.app import build_app
-from ap_ranker.web.changes import Action, Change, insert_change, owners_changes, read_changes
+from ap_ranker.web.changes import Action, Change, apply_changes, insert_change, owners_changes, read_changes
 from ap_ranker.web.database import Database, decisions, judgements, open_database, questions
 from ap_ranker.web.gaps import GapFinder
 from ap_ranker.web.grouping import Unanswered
 from ap_ranker.web.judgements import Judgements, key_of_question
 from ap_ranker.web.new_questions import new_questions
+from ap_ranker.web.owner.current_entries import CurrentEntries, EntryFacts, KnownKeys, is_among
 from ap_ranker.web.owner.overview import NextStep, next_step
 from ap_ranker.web.owner.routes import OwnersPage
 from ap_ranker.web.owner.service import OwnerService
@@ -592,3 +593,22 @@ def test_a_calibrated_search_promises(
     reconfigure(folder, calibration={"model": calibration, "fused": calibration}, training={"pairs": 12})
     search = DeclaredPipeline.load(write_pipeline(tmp_path, folder))
     assert asdict(promise_of(search, limits)) == {"precision": precision, "calibrated_on": 40, "trained_on": 12}
+
+
+def test_what_a_file_of_wordings_knows_is_known(tmp_path: Path) -> None:
+    """Of the entries that are there, as the search has it; also after the file has changed."""
+    file = tmp_path / "wordings.csv"
+    file.write_text("question,answer\nplastic rectangle,By card.\nof another FAQ,Gone.\n", encoding="utf-8")
+    entries = [Entry("How do I pay?", "By card.", other={}, place="")]
+    keyed = apply_changes(entries, []).entries
+    current = CurrentEntries([EntryFacts(one, Match.answer) for one in keyed])
+    known_keys = KnownKeys([file])
+
+    def known() -> list[str]:
+        asked = ["Plastic rectangle?", "how do i pay", "of another FAQ", "cash"]
+        return [question for question in asked if is_among(question, known_keys.of(current))]
+
+    assert known() == ["Plastic rectangle?", "how do i pay"]
+    file.write_text("question,answer\ncash,By card.\n", encoding="utf-8")
+    assert known() == ["how do i pay", "cash"]
+    assert not is_among("cash", KnownKeys([]).of(current))

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from ap_ranker.data.faq import Match
+from ap_ranker.data.wordings import WordingFiles, wordings_of
+from ap_ranker.files import file_version
+from ap_ranker.kept_results import Latest
 from ap_ranker.text.question_keys import keys_of_questions, question_keys
 from ap_ranker.text.reading import normalized
 from ap_ranker.web.changes import KeyedEntry
@@ -128,6 +133,27 @@ class CurrentEntries:
     def judged(self, answer_key: str, stored_question: str) -> KeyedEntry | None:
         """The entry that a judgement is about, if it is still there."""
         return self.by_answer.get(answer_key) or self.by_question.get(stored_question)
+
+
+class KnownKeys:
+    """The keys of all questions that a search knows: those of its entries, and of their further wordings in files."""
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self._files = files
+        self._kept: Latest[AbstractSet[str]] = Latest()
+
+    def of(self, current: CurrentEntries) -> AbstractSet[str]:
+        """Those of the entries, and of the files as they are now."""
+        if not self._files:
+            return current.question_keys
+        versions = [file_version(file) for file in self._files]
+        return self._kept.get((versions, current), partial(self._read, current))
+
+    def _read(self, current: CurrentEntries) -> AbstractSet[str]:
+        entries = [facts.keyed.entry for facts in current.facts]
+        texts = [facts.keyed.entry.text(facts.match) for facts in current.facts]
+        further = wordings_of(entries, texts, WordingFiles().now(self._files))
+        return current.question_keys | keys_of_questions(chain.from_iterable(further))
 
 
 def entry_as_json(keyed: KeyedEntry) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict
 from functools import partial
 from heapq import merge
@@ -33,13 +34,14 @@ from ap_ranker.web.changes import (
 )
 from ap_ranker.web.database import Database, decisions, judgements, now
 from ap_ranker.web.gaps import BackgroundGroups, GapFinder, find_unanswered, open_questions, pause
-from ap_ranker.web.grouping import Gap
+from ap_ranker.web.grouping import Gap, only_with
 from ap_ranker.web.judgements import Judgements, Votes, key_of_question, unhelpful_answers
 from ap_ranker.web.new_questions import new_questions
 from ap_ranker.web.owner.current_entries import (
     ConflictError,
     CurrentEntries,
     EntryFacts,
+    KnownKeys,
     entry_as_json,
     entry_of_key,
     is_among,
@@ -93,6 +95,7 @@ class OwnerService:
         self._match = match
         self._about = {"logged": logged, "keep_days": keep_days, "editable": documents is not None}
         self._wordings = wordings
+        self._known_keys = KnownKeys(wordings)
         self._judgements = Judgements(database)
         self._current: Latest[CurrentEntries] = Latest()
         self._facts: dict[int, EntryFacts] = {}  # by the identity of an entry, which they keep
@@ -144,7 +147,8 @@ class OwnerService:
         """
         current = self._current_entries()
         new = new_questions(self.database, since=now() - NEW_DAYS * DAY, most=MOST_NEW)
-        unknown = [question for question in new if not is_among(question.text, current.question_keys)]
+        known_keys = self._known_keys.of(current)
+        unknown = [question for question in new if not is_among(question.text, known_keys)]
         rows = []
         for question in unknown[:SHOWN]:
             keyed = current.by_id.get(question.entry)
@@ -188,7 +192,7 @@ class OwnerService:
         current = self._current_entries()
         gaps, is_grouping = self._gaps(current)
         if is_grouping:  # they are those of before, and what was deleted since is shown to nobody
-            gaps = _only_with(gaps, {question.text for question in find_unanswered(self.database)})
+            gaps = only_with(gaps, {question.text for question in find_unanswered(self.database)})
         keys_of_gaps = [[key_of_question(question.text) for question in gap.questions] for gap in gaps]
         unhelpful_of = self._unhelpful_answers(list(chain.from_iterable(keys_of_gaps)))
         rows = []
@@ -207,15 +211,16 @@ class OwnerService:
         deleted with the question.
         """
         current = self._current_entries()
+        known_keys = self._known_keys.of(current)
         votes = self._judgements.undecided(SHOWN, helped=True)
-        rows = [_judgement_as_json(one_vote, current, helps=True) for one_vote in votes]
+        rows = [_judgement_as_json(one_vote, current, known_keys, helps=True) for one_vote in votes]
         refused = self._judgements.undecided(SHOWN, helped=False)
         question_keys = [one_vote.question_key for one_vote in refused]
         unhelpful_of = self._unhelpful_answers(question_keys)
         still_unhelpful_of = self._unhelpful_answers(question_keys, undecided=True)
         for one_vote in refused:
             unhelpful = current.unhelpful([one_vote.question_key], unhelpful_of)
-            row = _judgement_as_json(one_vote, current, helps=False) | {"unhelpful": unhelpful}
+            row = _judgement_as_json(one_vote, current, known_keys, helps=False) | {"unhelpful": unhelpful}
             still_unhelpful = current.unhelpful([one_vote.question_key], still_unhelpful_of)
             knowing = current.that_know(row["question"])
             if all(keyed.key in still_unhelpful for keyed in knowing):
@@ -436,16 +441,6 @@ class OwnerService:
         return self._groups.latest((searched, revisions), work)
 
 
-def _only_with(gaps: Iterable[Gap], texts: Container[str]) -> list[Gap]:
-    """The groups with only those of their questions that are among these texts; none that would be empty."""
-    remaining_gaps = []
-    for gap in gaps:
-        questions = tuple(question for question in gap.questions if question.text in texts)
-        if questions:
-            remaining_gaps.append(Gap(questions))
-    return remaining_gaps
-
-
 def _latest_first(row: Mapping[str, Any]) -> int:
     return -int(row["time"])
 
@@ -477,10 +472,12 @@ def _gap_as_json(gap: Gap, current: CurrentEntries, unhelpful: Sequence[str]) ->
     }
 
 
-def _judgement_as_json(votes: Votes, current: CurrentEntries, *, helps: bool) -> dict[str, Any]:
+def _judgement_as_json(
+    votes: Votes, current: CurrentEntries, known_keys: AbstractSet[str], *, helps: bool
+) -> dict[str, Any]:
     keyed = current.judged(votes.answer_key, votes.stored_question)
     sentence = clean_question(votes.question)
-    is_known = is_among(sentence, current.question_keys)
+    is_known = is_among(sentence, known_keys)
     is_offered = helps and keyed is not None and not is_known
     return {
         "question_key": votes.question_key,
