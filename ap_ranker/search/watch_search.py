@@ -14,6 +14,7 @@ from typing import NamedTuple
 from haystack import Document
 
 from ap_ranker.data.faq import Entry, Match
+from ap_ranker.data.wordings import log_wordings_of_no_entry
 from ap_ranker.documents.watched_folder import WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.loaded_checkpoints import flush_encodings
@@ -243,6 +244,8 @@ class SearchWatcher:
         if added or removed:
             place = watched.documents.path
             logger.info("%s has changed. New entries: %s; gone: %s.", place, f"{added:,}", f"{removed:,}")
+            if removed:  # wordings in a file may have named one of these by its answer
+                log_wordings_of_no_entry(self._setup.wordings, watched.documents.entries, watched.match)
 
     def _write_changes(
         self, watched: _WatchedDocuments, entries_before: Sequence[Entry], in_file: list[Entry], version: Hashable

@@ -93,6 +93,24 @@ def test_entries_come_change_and_go(search: tuple[DeclaredPipeline, SearchSetup]
     assert remaining.isdisjoint({entries[first], "Another answer."})
 
 
+def test_wordings_whose_entry_goes_are_told(
+    tmp_path: Path, faq: Path, checkpoint: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They name it by its answer, which somebody has changed."""
+    wordings = tmp_path / "wordings.csv"
+    wordings.write_text(f"question,answer\nplastic rectangle,{TEXTS[1]}\n", encoding="utf-8")
+    pipeline = write_pipeline(tmp_path, checkpoint)
+    with set_up(faq, pipeline=pipeline, wordings=[wordings]) as setup:
+        loaded, documents = setup.load()
+        setup.warm_up(loaded, documents)
+        following = SearchWatcher(loaded, setup)
+        assert "plastic rectangle" not in caplog.text
+        entries = dict(zip(TEXTS[::2], TEXTS[1::2], strict=True))
+        write_faq(faq, entries | {TEXTS[0]: "Another answer."})
+        wait_until(lambda: "plastic rectangle" in caplog.text)
+        following.close()
+
+
 def test_only_what_is_new_is_encoded(search: tuple[DeclaredPipeline, SearchSetup], faq: Path) -> None:
     loaded, _ = search
     before = loaded.cache_info
