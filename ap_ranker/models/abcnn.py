@@ -81,12 +81,12 @@ class AttentionChannel(nn.Module):
 
 
 class ABCNN(SCNN):
-    """Attention as a second channel of the convolution (`channel`), in the pooling (`attention_from`), or both."""
+    """Attention as a second channel of the convolution (`channel`), in the pooling (`weighs`), or both."""
 
-    def __init__(self, inputs: Inputs, options: Options, *, channel: bool) -> None:
+    def __init__(self, inputs: Inputs, options: Options, *, channel: bool, weighs: bool) -> None:
         super().__init__(inputs, options)
         self.channel = AttentionChannel(inputs, options.filters, options.window) if channel else None
-        self.pooling = getattr(options, "attention_from", "")  # "" for plain max-pooling
+        self.pooling = options.attention_from if weighs else ""  # "" for plain max-pooling
         self.extra = options.window - 1
         self.compares_words = channel or self.pooling == "embeddings"
 
@@ -185,12 +185,12 @@ SPEC = ModelSpec(
     recipe=Recipe("pointwise", "adadelta", 1.0, weight_decay=4e-4, embedding_size=200),
     objective="listwise",
 )
-ABCNN_1 = replace(SPEC, name="abcnn-1", cached="convolved words", build=partial(ABCNN, channel=True))
+ABCNN_1 = replace(SPEC, name="abcnn-1", cached="convolved words", build=partial(ABCNN, channel=True, weighs=False))
 ABCNN_2 = replace(
     ABCNN_1,
     name="abcnn-2",
-    build=partial(ABCNN, channel=False),
+    build=partial(ABCNN, channel=False, weighs=True),
     attention_over="both",
     options=_SIZES | _POOLING | CLASSIFIER,
 )
-ABCNN_3 = replace(ABCNN_2, name="abcnn-3", paper=_YIN, year=2015, build=partial(ABCNN, channel=True))
+ABCNN_3 = replace(ABCNN_2, name="abcnn-3", paper=_YIN, year=2015, build=partial(ABCNN, channel=True, weighs=True))

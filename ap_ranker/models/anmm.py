@@ -15,6 +15,7 @@ share one vector, so that two of them are an exact match, whichever they are.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -30,12 +31,15 @@ ROUNDING = 1e-5  # by how much it may lower a word's cosine with itself below 1
 
 
 class ANMM(WordModel):
-    """The weighted mean, over the question's words, of how well each is matched by `network`, (..., 21) -> (..., 1)."""
+    """The weighted mean, over the question's words, of how well each is matched by `network`, (..., 21) -> (..., 1).
+
+    aNMM-2 has `several` sets of weights.
+    """
 
     temperature = 0.05  # the scores lie between 0 and 1
 
-    def __init__(self, inputs: Inputs, options: Options) -> None:
-        network = _network(getattr(options, "weights", 0))
+    def __init__(self, inputs: Inputs, options: Options, *, several: bool) -> None:
+        network = _network(options.weights if several else 0)
         super().__init__(inputs, options)
         self.network = network
         self.v = nn.Linear(inputs.embedding_size, 1, bias=False)
@@ -88,7 +92,7 @@ ANMM_1 = ModelSpec(
     paper="Yang, Ai, Guo & Croft, aNMM: Ranking Short Answer Texts with Attention-Based Neural Matching Model",
     year=2016,
     cached="token ids",
-    build=ANMM,
+    build=partial(ANMM, several=False),
     attention_over="question",
     options={"dropout": DROPOUT},
     recipe=Recipe("hinge", "sgd", margin=1.0),  # the objective is the paper's, the rest of it ours
@@ -96,5 +100,6 @@ ANMM_1 = ModelSpec(
 ANMM_2 = replace(
     ANMM_1,
     name="anmm-2",
+    build=partial(ANMM, several=True),
     options={"weights": Option(5, "sets of weights for the bins (the paper tunes it)"), "dropout": DROPOUT},
 )

@@ -37,6 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -54,12 +55,11 @@ POOLINGS: dict[str, Pooling] = {"last": ends_pool, "mean": mean_pool, "max": max
 
 
 class MaxPooled(Siamese):
-    """A text's vector is the maximum of each filter, or unit, over its tokens: QA-CNN, QA-biLSTM."""
+    """A text's vector is the maximum over its tokens of each filter (QA-CNN, `convolves`) or unit (QA-biLSTM)."""
 
-    def __init__(self, inputs: Inputs, options: Options) -> None:
+    def __init__(self, inputs: Inputs, options: Options, *, convolves: bool) -> None:
         super().__init__(inputs, options)
         size = inputs.embedding_size
-        convolves = hasattr(options, "filters")
         self.encoder = Convolution(size, options.filters, options.window) if convolves else BiLSTM(size, options.hidden)
 
     def represent(self, batch: TokenBatch) -> Tensor:
@@ -81,21 +81,20 @@ class ConvolvedPooling(nn.Module):
         return torch.tanh(max_pool(self.convolution(states, mask), mask))  # tanh is monotonic, so it may come last
 
 
-def pooling_of(options: Options, state_size: int) -> Pooling:
-    """f, by the options."""
-    convolves = getattr(options, "cnn", hasattr(options, "filters"))
+def pooling_of(options: Options, state_size: int, *, convolves: bool) -> Pooling:
+    """f, by the options: that of QA-LSTM/CNN, or a pooling."""
     if convolves:
         return ConvolvedPooling(state_size, options.filters, options.window)
     return POOLINGS[options.pooling]
 
 
 class QALSTM(Siamese):
-    """A text's vector is f of its biLSTM states; with the option `filters`, f is that of QA-LSTM/CNN."""
+    """A text's vector is f of its biLSTM states; if it `convolves`, f is that of QA-LSTM/CNN."""
 
-    def __init__(self, inputs: Inputs, options: Options) -> None:
+    def __init__(self, inputs: Inputs, options: Options, *, convolves: bool) -> None:
         super().__init__(inputs, options)
         self.lstm = BiLSTM(inputs.embedding_size, options.hidden)
-        self.f = pooling_of(options, self.lstm.state_size)
+        self.f = pooling_of(options, self.lstm.state_size, convolves=convolves)
 
     def represent(self, batch: TokenBatch) -> Tensor:
         return self.f(self.lstm(self.embedding(batch), batch.mask), batch.mask)
@@ -133,7 +132,7 @@ class AttentionLSTM(CosineModel, PairModel):
         super().__init__(inputs, options)
         self.lstm = BiLSTM(inputs.embedding_size, options.hidden)
         size = self.lstm.state_size  # of the attention layer as well: the paper does not specify it
-        self.f = pooling_of(options, size)
+        self.f = pooling_of(options, size, convolves=options.cnn)
         self.W_a = nn.Linear(size, size, bias=False)
         self.W_q = nn.Linear(options.filters if options.cnn else size, size, bias=False)
         self.w = nn.Linear(size, 1, bias=False)
@@ -170,7 +169,7 @@ QA_CNN = ModelSpec(
     year=2016,
     family="attentive-pooling",
     cached="one vector",
-    build=MaxPooled,
+    build=partial(MaxPooled, convolves=True),
     options={
         "filters": Option(4000, "convolution filters, so also the size of a text's vector"),
         "window": replace(WINDOW, default=2),
@@ -181,6 +180,7 @@ QA_CNN = ModelSpec(
 QA_BILSTM = replace(
     QA_CNN,
     name="qa-bilstm",
+    build=partial(MaxPooled, convolves=False),
     options={"hidden": HIDDEN} | _OTHERS,
     recipe=Recipe("hinge", "sgd", 1.1, "inverse", batch_size=20, margin=0.1, epochs=25, own_negatives=True),
 )
@@ -197,11 +197,16 @@ QA_LSTM = ModelSpec(
     year=2015,
     family="global-local",
     cached="one vector",
-    build=QALSTM,
+    build=partial(QALSTM, convolves=False),
     options={"hidden": HIDDEN, "pooling": _POOLING} | _OTHERS,
     recipe=Recipe("hinge", "sgd", 1.1, batch_size=20, margin=0.2, own_negatives=True),
 )
-QA_LSTM_CNN = replace(QA_LSTM, name="qa-lstm-cnn", options={"hidden": HIDDEN} | _CONVOLUTION | _OTHERS)
+QA_LSTM_CNN = replace(
+    QA_LSTM,
+    name="qa-lstm-cnn",
+    build=partial(QALSTM, convolves=True),
+    options={"hidden": HIDDEN} | _CONVOLUTION | _OTHERS,
+)
 ATTENTION_LSTM = replace(
     QA_LSTM,
     name="attention-lstm",
