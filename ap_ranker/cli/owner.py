@@ -11,7 +11,7 @@ from rich.text import Text
 from ap_ranker.cli.console import ProgressBars, console, minute, numbers
 from ap_ranker.cli.options import Columns, Database, NamedDocuments, SearchedOptions, argument, option
 from ap_ranker.cli.serve import require_server
-from ap_ranker.data.faq import read_faq, write_entries
+from ap_ranker.data.faq_file import FaqFile
 from ap_ranker.errors import InputError
 from ap_ranker.files import check_output, write_text_atomically
 
@@ -108,12 +108,12 @@ def changes(
     from ap_ranker.web.database import in_utc, open_existing
 
     website = open_existing(database, faq)
-    entries = read_faq(faq, columns)
+    file = FaqFile.read(faq, columns)
     if clear:
-        console.say(f"Deleted {clear_changes(website, entries):,} changes, which {faq} has.")
+        console.say(f"Deleted {clear_changes(website, file.entries):,} changes, which {faq} has.")
         return
     recorded = read_changes(website)
-    changed = apply_changes(entries, recorded)
+    changed = apply_changes(file.entries, recorded)
     states = dict.fromkeys(changed.undone, "undone") | dict.fromkeys(changed.lapsed, "no longer applies")
     rows = []
     for change in recorded:
@@ -125,8 +125,11 @@ def changes(
         console.say(f"{len(changed.lapsed):,} changes no longer apply: their entries have changed in {faq}.")
     if output is not None:
         left = changed.left(website)
-        write_entries(left, output, private=True)
-        console.say(f"Wrote {len(left):,} entries into {output}.")
+        file.write(left, output)
+        unfinished = ""
+        if file.unfinished:
+            unfinished = f", and {file.unfinished:,} rows without an answer as they were"
+        console.say(f"Wrote {len(left):,} entries into {output}{unfinished}.")
 
 
 def _described(change: Change) -> str:

@@ -13,6 +13,7 @@ from ap_ranker.child_process import ChildProcess
 from ap_ranker.data.column_names import find_pair
 from ap_ranker.data.rows import Columns, Record, Row, below_titles, named_rows, rows_of, texts
 from ap_ranker.errors import extra_for, library_errors
+from ap_ranker.files import unguarded
 from ap_ranker.safe_open import OLD_OFFICE, check_growth, check_zip, found_instead, open_file
 
 logger = logging.getLogger(__name__)
@@ -110,10 +111,15 @@ def read_cells(path: Path) -> list[tuple[str, list[list[Any]]]]:
 
 
 def _shown(cell: Any) -> Any:
-    """A cell as it is shown: whole numbers without a decimal point, dates without the time if it is midnight."""
+    """A cell as it is shown: whole numbers without a decimal point, dates without the time if it is midnight.
+
+    Of a text from a table that ap-ranker has written, the mark before a formula is left out, as of a CSV file.
+    """
     whole = isinstance(cell, float) and cell.is_integer()
     if whole:
         return int(cell)
-    if isinstance(cell, (str, int, float)):
+    if isinstance(cell, str):
+        return unguarded(cell)
+    if isinstance(cell, (int, float)):
         return cell
     return str(cell).removesuffix(" 00:00:00")

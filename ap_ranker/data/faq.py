@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -105,16 +105,20 @@ def read_faq(path: Path, columns: tuple[str, str] | None = None) -> list[Entry]:
 
 def read_finished(path: Path, columns: Columns = None) -> tuple[list[Entry], list[LeftOut]]:
     """The entries of a FAQ, as `read_faq`, and the rows that are left out, since they have no answer."""
+    return finished(read_faq_table(path, columns))
+
+
+def read_faq_table(path: Path, columns: Columns = None) -> Table:
+    """The table of a FAQ, with the rows that have no answer; errors as `read_faq`."""
     table = read_named_table(path, columns)
     if "answer" not in table.columns:
         advice = "Write the answers into one."
         if len(table.columns) > 1:
             advice = f"Name yours: {COLUMNS_OPTION}."
         raise InputError(f"{path}: expected a column 'answer' (and 'question'), found {table.header}. {advice}")
-    entries, left_out = finished(table)
-    if not entries:
+    if not any(map(_is_finished, table.rows)):
         Entry.of(table.rows[0])  # says what is missing
-    return entries, left_out
+    return table
 
 
 def finished(table: Table) -> tuple[list[Entry], list[LeftOut]]:
@@ -122,12 +126,16 @@ def finished(table: Table) -> tuple[list[Entry], list[LeftOut]]:
     entries: list[Entry] = []
     left_out: list[LeftOut] = []
     for row in table.rows:
-        if row.get("answer"):
+        if _is_finished(row):
             entries.append(Entry.of(row))
         else:
             text = one_line(repr(_first_text(row)), 60)
             left_out.append(LeftOut(row.place, f"it has no answer ({text})."))
     return entries, left_out
+
+
+def _is_finished(row: Row) -> bool:
+    return bool(row.get("answer"))
 
 
 def _first_text(row: Row) -> str:
@@ -195,11 +203,13 @@ def log_left_out(path: Path, left_out: Sequence[LeftOut]) -> None:
         logger.warning("%s more left out. List them: ap-ranker check %s", f"{more:,}", path)
 
 
-def write_entries(entries: Sequence[Entry], path: Path, *, private: bool = False) -> None:
-    """Write the entries of a FAQ as a CSV file: their other columns, question, answer and wordings, one per line.
+def wording_lines(wordings: Iterable[str]) -> list[str]:
+    """Wordings as the lines of a cell, in which no other sign ends a line."""
+    return [as_cell(" ".join(wording.split())) for wording in wordings]
 
-    Only its user can read a `private` one: wordings may be what visitors said.
-    """
+
+def write_entries(entries: Sequence[Entry], path: Path) -> None:
+    """Write the entries of a FAQ as a CSV file: their other columns, question, answer and wordings, one per line."""
     other_columns: dict[str, None] = {}
     for entry in entries:
         other_columns.update(dict.fromkeys(entry.other))
@@ -208,7 +218,6 @@ def write_entries(entries: Sequence[Entry], path: Path, *, private: bool = False
         row = [entry.other.get(name, "") for name in other_columns]
         row.append(as_cell(entry.question))
         row.append(as_cell(entry.answer))
-        lines = [as_cell(" ".join(wording.split())) for wording in entry.wordings]  # no other sign ends a line
-        row.append("\n".join(lines))
+        row.append("\n".join(wording_lines(entry.wordings)))
         rows.append(row)
-    write_text_atomically(path, csv_text([*other_columns, "question", "answer", "wordings"], rows), private=private)
+    write_text_atomically(path, csv_text([*other_columns, "question", "answer", "wordings"], rows))

@@ -21,7 +21,7 @@ from ap_ranker.data.delimited import read_csv, read_tsv
 from ap_ranker.data.excel import read_spreadsheet
 from ap_ranker.data.json_tables import read_json, read_jsonl, read_yaml_table
 from ap_ranker.data.parquet import read_parquet
-from ap_ranker.data.rows import CellCount, Columns, Row
+from ap_ranker.data.rows import WORDING_COLUMNS, CellCount, Columns, Row
 from ap_ranker.data.several_texts import entries_by_language, with_line_ends, with_lists
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.safe_open import MAX_RATIO, open_file, require_file, save_as
@@ -202,7 +202,9 @@ def name_columns(table: Table, columns: Columns = None, *, guess: bool = True) -
     a table that has no others are taken for these. InputError if a name is missing or fits several columns.
     """
     if columns is not None:
-        return _complete(table.renamed(_new_names(table, columns)))
+        new_names = _new_names(table, columns)
+        written = {name: column for column, name in new_names.items()}
+        return _complete(table.renamed(new_names | _further_wordings(table, written)))
     table = _with_a_row_for_each_language(table)
     written = {}
     for name in KNOWN:
@@ -294,7 +296,7 @@ def _further_wordings(table: Table, written: Mapping[str, str]) -> dict[str, str
     taken = set(table.columns)
     number = 2
     for column in table.columns:
-        if column in written.values():
+        if column in written.values() or WORDING_COLUMNS.fullmatch(column):
             continue
         is_numbered = re.fullmatch(rf"{question}[ _-]?\d+", plain(column)) is not None
         if is_numbered or plain(column) in FURTHER_WORDINGS:

@@ -215,6 +215,25 @@ def test_a_repaired_copy_keeps_the_names_of_the_columns(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["wordings", "Wordings:", "wording 3", "Other wordings", "SYNONYMS", "Formulierungen"])
+@pytest.mark.parametrize(
+    ("pair", "columns"),
+    [("Question,Answer", None), ("Frage,Antwort", None), ("They ask,We say", ("They ask", "We say"))],
+)
+def test_names_of_wordings(pair: str, columns: tuple[str, str] | None, name: str, tmp_path: Path) -> None:
+    path = write(tmp_path, f"{pair},{name}", 'Where?,Here.,"track it\nfind it; or not"')
+    [entry] = read_faq(path, columns)
+    assert entry.wordings == ("track it", "find it; or not")
+    assert entry.other == {}
+
+
+def test_a_number_behind_the_named_question(tmp_path: Path) -> None:
+    path = write(tmp_path, "They ask,We say,They ask 2,They ask often", "Where?,Here.,Track,yes")
+    [entry] = read_faq(path, ("They ask", "We say"))
+    assert entry.wordings == ("Track",)
+    assert entry.other == {"They ask often": "yes"}
+
+
 @pytest.mark.parametrize(("text", "pair"), [("a,b", ("a", "b")), ('"a, b", c', ("a, b", "c"))])
 def test_the_option(text: str, pair: tuple[str, str]) -> None:
     assert column_names(text) == pair

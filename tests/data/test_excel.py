@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import datetime
 import io
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import escape
 
 import openpyxl
 import pytest
@@ -15,6 +18,7 @@ from refusals import absent, refused
 
 from ap_ranker.data.faq import read_faq
 from ap_ranker.data.tables import read_table
+from ap_ranker.files import csv_text
 
 
 def save(path: Path, *sheets: list[list[Any]]) -> Path:
@@ -185,6 +189,46 @@ def test_files_that_would_fill_the_memory(tmp_path: Path, make: Any) -> None:
 def test_sheets_that_are_no_table(tmp_path: Path, rows: list[list[Any]], facts: str) -> None:
     with refused(facts):
         read_table(save(tmp_path / "a.xlsx", rows))
+
+
+def save_ods(path: Path, rows: list[list[str]]) -> Path:
+    """A workbook of LibreOffice with one sheet, whose line ends are paragraphs."""
+    namespaces = {name: f"urn:oasis:names:tc:opendocument:xmlns:{name}:1.0" for name in ("office", "table", "text")}
+    written_rows = ""
+    for row in rows:
+        cells = ""
+        for text in row:
+            paragraphs = "".join(f"<text:p>{escape(line)}</text:p>" for line in text.split("\n"))
+            cells += f'<table:table-cell office:value-type="string">{paragraphs}</table:table-cell>'
+        written_rows += f"<table:table-row>{cells}</table:table-row>"
+    declared = " ".join(f'xmlns:{name}="{address}"' for name, address in namespaces.items())
+    sheet = f'<table:table table:name="Sheet 1">{written_rows}</table:table>'
+    body = f"<office:body><office:spreadsheet>{sheet}</office:spreadsheet></office:body>"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        archive.writestr("META-INF/manifest.xml", "<manifest/>")
+        archive.writestr("content.xml", f"<office:document-content {declared}>{body}</office:document-content>")
+    return path
+
+
+@pytest.mark.parametrize("write", [save, save_ods])
+def test_a_written_table_that_is_saved_as_a_workbook(tmp_path: Path, write: Callable[..., Path]) -> None:
+    """Its texts are read without the mark before what would be a formula, in every line; others stay as they are."""
+    answers = [
+        "- Call 0800 555 010\n- Write a letter",
+        "+10OFF until May",
+        "-5 is too cold; -7, too",
+        "@us",
+        "\u02bcAina",
+    ]
+    written = csv_text(["question", "answer", "=note"], [[f"={answer}?", answer, ""] for answer in answers])
+    assert "\u02bc- Write" in written
+    rows = list(csv.reader(io.StringIO(written)))
+    ending = {save: "xlsx", save_ods: "ods"}[write]
+    entries = read_faq(write(tmp_path / f"FAQ.{ending}", rows))
+    assert [entry.answer for entry in entries] == answers
+    assert [entry.question for entry in entries] == [f"={answer}?" for answer in answers]
+    assert [list(entry.other) for entry in entries] == [["=note"]] * len(answers)
 
 
 def an_archive() -> bytes:

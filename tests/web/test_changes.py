@@ -554,3 +554,32 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for output in ("faq.csv", "new.xlsx"):
         with pytest.raises(InputError):
             run("--database", "faq.db", "--output", output)
+
+
+def test_the_file_has_every_row_and_name_of_the_faq(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The new one is read with the same options, keeps rows without an answer, and has all changes."""
+    monkeypatch.chdir(tmp_path)
+    faq = tmp_path / "faq.csv"
+    lines = ["Nr,Customer asks,We say,answerable", "1,Where is it?,On its way.,", "2,A draft?,,", "3,Can I fly?,,no"]
+    faq.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    [keyed] = apply_changes(read_faq(faq, ("Customer asks", "We say")), []).entries
+    database = open_database(tmp_path / "faq.db")
+    append_change(database, Change.make(Action.add_wordings, entry=keyed.key, of="Where is it?", wordings=("lost",)))
+    append_change(database, Change.make(Action.add_entry, question="Dogs?", answer="Welcome."))
+
+    def run(*options: str) -> str:
+        command = ["owner", "changes", "faq.csv", "--columns", "Customer asks,We say", *options]
+        result = CliRunner().invoke(app, command, catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    assert "2 entries into new.csv, and 2 rows without an answer as they were" in run("--output", "new.csv")
+    (tmp_path / "new.csv").replace(faq)
+    assert faq.read_text(encoding="utf-8").splitlines() == [
+        "Nr,Customer asks,We say,answerable,wordings",
+        "1,Where is it?,On its way.,,lost",
+        "2,A draft?,,,",
+        "3,Can I fly?,,no,",
+        ",Dogs?,Welcome.,,",
+    ]
+    assert "Deleted 2 changes" in run("--clear")
