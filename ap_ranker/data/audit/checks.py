@@ -10,7 +10,7 @@ from operator import methodcaller
 from pathlib import Path
 
 from ap_ranker.data.audit.audited_files import Asked, Data, QuestionFile, T, Text, firsts, right_ids
-from ap_ranker.data.audit.repairs import repaired
+from ap_ranker.data.audit.repairs import repaired, shows_html
 from ap_ranker.data.audit.report import Finding, Severity
 from ap_ranker.data.reader import SPLITS, Layout, is_unanswerable
 from ap_ranker.data.rows import Row
@@ -106,6 +106,8 @@ def _texts(data: Data) -> Iterator[Fault]:
     [(main, _)] = Counter(filter(None, languages)).most_common(1) or [("", 0)]  # without any, no text is in another
     for text, code in zip(texts, languages, strict=True):
         _, kinds = repaired(text.text)
+        if shows_html(text.text):
+            kinds.append("shown-html")
         if "\ufffd" in text.text:
             kinds.append("lost-character")
         elif _NOTHING.fullmatch(text.text):

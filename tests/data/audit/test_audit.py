@@ -28,6 +28,7 @@ PLANTED = [
     ("mojibake", "judged.csv", "Where is my parcel?", "Whereâ\x80\x99s my parcel?"),
     ("html", "pairs.csv", "goods to us", "<b class='x'>goods</b> to us"),
     ("html", "by_id/train.csv", "my parcel", "my&nbsp;parcel"),
+    ("shown-html", "pairs.csv", "goods to us", "goods &amp;amp; bill to us"),
     ("control-character", "pairs.csv", "every country", "every\x0bcountry"),
     ("invisible-character", "judged.csv", "original battery", "original bat\u200btery"),
     ("decomposed-accent", "pairs.csv", "European", "Europe\u0301an"),

@@ -5,12 +5,15 @@ import json
 from pathlib import Path
 
 import pytest
+from odd_cells import ODD
 from refusals import refused
 
 from ap_ranker.data.audit import audit
 from ap_ranker.data.audit.checks import CHECKS
 from ap_ranker.data.audit.fix import fix
+from ap_ranker.data.faq import read_faq
 from ap_ranker.data.tables import read_table
+from ap_ranker.files import csv_text
 
 PAIRS = """question,answer,topic
 Where is it?,Open the <b>link</b>.,a
@@ -44,6 +47,18 @@ def test_pairs(tmp_path: Path) -> None:
     }
     assert changes[1]["row_removed"] == {"question": "Where is it?", "answer": "Open the link.", "topic": "a"}
     assert {path.name for path in tmp_path.iterdir()} == {"faq.csv", "fixed.csv", "fixed.csv.changes.jsonl"}
+
+
+@pytest.mark.parametrize("line_end", [" ", "\n"])
+def test_a_repaired_file_is_read_as_before(tmp_path: Path, line_end: str) -> None:
+    """With and without a real line end, by which a file's escaped ones are told."""
+    source, output = tmp_path / "faq.csv", tmp_path / "fixed.csv"
+    rows = [(f"What is {number}?", f"{cell}{line_end}{number}") for number, cell in enumerate(ODD)]
+    source.write_text(csv_text(["question", "answer"], rows), encoding="utf-8")
+    counts, _ = fix(source, output)
+    assert counts.keys() == {"html"}
+    assert [entry.answer for entry in read_faq(output)] == [entry.answer for entry in read_faq(source)]
+    assert not fix(output, tmp_path / "again.csv")[0]
 
 
 def test_what_needs_judgement_stays(tmp_path: Path) -> None:
