@@ -15,6 +15,7 @@ from ap_ranker.data.audit.report import Finding, Severity
 from ap_ranker.data.reader import SPLITS, Layout, is_unanswerable
 from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import Table
+from ap_ranker.errors import one_line
 from ap_ranker.text.language_detection import LANGUAGES, detect_language
 from ap_ranker.text.near_copies import near_earlier
 from ap_ranker.text.nearly_equal import nearly_equal_pairs
@@ -267,7 +268,13 @@ def _judged_both_ways(file: QuestionFile) -> Iterator[tuple[Row, Row]]:
 
 
 def row_key(row: Row) -> str:
-    """Equal for rows that are equal: `repeated-row` reports the second one, and `--fix` removes it."""
+    """Equal for rows that are equal in all columns: `repeated-row` reports the second one, and `--fix` removes it."""
+    filled = sorted(column for column in row.fields if row.get(column))  # a record of JSON may lack a field
+    return "\0".join(f"{column}\0{row.get(column)}" for column in filled)
+
+
+def _key_of_texts(row: Row) -> str:
+    """Equal for rows that say the same of question and answer."""
     return "\0".join(row.get(column) for column in ("qid", "aid", "question", "answer", "label"))
 
 
@@ -279,6 +286,11 @@ def _copies(data: Data) -> Iterator[Fault]:
         rows = [row for row in file.table.rows if row.get("question") and row.get("answer")]
         for first, row in repeats(rows, row_key):
             yield "repeated-row", row.place, f"as {where(first.place, row.place)}: {quote(row.get('question'))}"
+        for first, row in repeats(firsts(rows, row_key), _key_of_texts):
+            differing = [column for column in {**first.fields, **row.fields} if first.get(column) != row.get(column)]
+            names = one_line(", ".join(file.table.written.get(column, column) for column in differing))
+            details = f"as {where(first.place, row.place)}, but for {names}: {quote(row.get('question'))}"
+            yield "repeated-texts", row.place, details
     pairs = [question for question in data.asked if question.layout == Layout.pairs]
     copies = {id(copy) for _, copy in repeats(pairs, _exact_pair)}  # which were told of as rows
     for before, question in repeats(data.asked, _question_of_split):

@@ -49,6 +49,23 @@ def test_pairs(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"faq.csv", "fixed.csv", "fixed.csv.changes.jsonl"}
 
 
+def test_rows_that_differ_in_another_column_stay(tmp_path: Path) -> None:
+    source, output = tmp_path / "faq.csv", tmp_path / "fixed.csv"
+    row = "How do I pay?,By card."
+    kept = [f"{row},visa ok,Money", f"{row},paypal,Money", f"{row},visa ok,Orders", f"{row},,"]
+    repeated = [f"{row},paypal,Money", f"{row},,"]
+    source.write_text("\n".join(["question,answer,wordings,topic", *kept, *repeated]) + "\n")
+    found = audit(source, max_tokens=200).findings
+    assert {kind: finding.count for kind, finding in found.items()} == {"repeated-row": 2, "repeated-texts": 3}
+    assert found["repeated-texts"].examples[1] == {
+        "place": f"{source}, line 4",
+        "found": "as line 2, but for topic: 'How do I pay?'",
+    }
+    counts, _ = fix(source, output)
+    assert counts == {"repeated-row": 2}
+    assert output.read_text().splitlines()[1:] == kept
+
+
 @pytest.mark.parametrize("line_end", [" ", "\n"])
 def test_a_repaired_file_is_read_as_before(tmp_path: Path, line_end: str) -> None:
     """With and without a real line end, by which a file's escaped ones are told."""
