@@ -27,7 +27,8 @@ from haystack import Document
 
 from ap_ranker.cli import console
 from ap_ranker.data import chat_files, column_names, html_cells, json_tables, several_texts, tables
-from ap_ranker.data.audit import checks, repairs
+from ap_ranker.data.audit import repairs
+from ap_ranker.data.placeholders import says_nothing
 from ap_ranker.data.rows import check_columns, stripped
 from ap_ranker.documents import convert, exports, html, markup_questions
 from ap_ranker.errors import InputError, one_line
@@ -221,7 +222,7 @@ READERS: dict[str, tuple[Reader, int]] = {
     "numbers": (tables._NUMBERS.fullmatch, FAST),
     "stripped": (stripped, FAST),
     "repaired": (repairs.repaired, FAST),
-    "placeholders": (checks._NOTHING.fullmatch, FAST),
+    "placeholders": (says_nothing, FAST),
     "guarded": (guarded, FAST),
     "unguarded": (unguarded, FAST),
     "visible": (console.visible, FAST),

@@ -70,6 +70,12 @@ def repaired(cell: str) -> tuple[str, list[str]]:
     return as_cell(text), kinds
 
 
+def repaired_line(line: str) -> tuple[str, list[str]]:
+    """Repair a line of a cell, as `repaired` does, unless it would become several, which were other wordings."""
+    mended, kinds = repaired(line)
+    return (mended, kinds) if len(mended.splitlines()) <= 1 else (line, [])
+
+
 def _repaired_text(text: str) -> tuple[str, list[str]]:
     """A repair is repeated if another one has uncovered its fault, `MOST_ROUNDS` times."""
     kinds: dict[str, None] = {}

@@ -17,7 +17,7 @@ from ap_ranker.data.audit.report import AuditReport, Severity
 
 CLEAN = Path(__file__).parent / "clean"
 END = ""  # planted at the end of the file
-TESTED_ALONE = {"repeated-answer", "repeated-texts"}  # below, and in test_fix.py
+TESTED_ALONE = {"repeated-answer", "repeated-texts", "shared-wording"}  # below, and in test_fix.py
 LONG = " ".join(["word"] * 201)
 REFUND = "Send the goods to us within thirty days and we refund the full price."
 

@@ -49,6 +49,39 @@ def test_pairs(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"faq.csv", "fixed.csv", "fixed.csv.changes.jsonl"}
 
 
+WORDINGS = """question,answer,wordings
+How do I pay?,By card.,"visa ok
+viÃ©sa <b>no</b>
+one<br>two
+N/A"
+Where is my parcel?,Open the link.,"VISA, ok!
+how do I pay
+-
+&amp;amp; is it here"
+Where is the shop?,Main Street 5.,"where are you
+where are you"
+Which street?,Main Street 5.,where are you
+"""
+
+
+def test_wordings(tmp_path: Path) -> None:
+    """They are checked and repaired line by line; one that asks for two answers is reported."""
+    source, output = tmp_path / "faq.csv", tmp_path / "fixed.csv"
+    source.write_text(WORDINGS, encoding="utf-8")
+    found = audit(source, max_tokens=200).findings
+    counts = {kind: finding.count for kind, finding in found.items()}
+    assert counts == {"mojibake": 1, "html": 1, "shown-html": 1, "placeholder": 2, "shared-wording": 2}
+    assert [example["found"] for example in found["shared-wording"].examples] == [
+        "'VISA, ok!', as line 5",
+        "'how do I pay', as line 5",
+    ]
+    assert fix(source, output)[0] == {"mojibake": 1, "html": 1}
+    first, second, *_ = read_faq(output)
+    assert first.wordings == ("visa ok", "viésa no", "one\ntwo")
+    assert second.wordings == ("VISA, ok!", "how do I pay", "&amp; is it here")
+    assert not fix(output, tmp_path / "again.csv")[0]
+
+
 def test_rows_that_differ_in_another_column_stay(tmp_path: Path) -> None:
     source, output = tmp_path / "faq.csv", tmp_path / "fixed.csv"
     row = "How do I pay?,By card."
