@@ -27,7 +27,8 @@ from haystack import Document
 
 from ap_ranker.cli import console
 from ap_ranker.data import chat_files, column_names, html_cells, json_tables, several_texts, tables
-from ap_ranker.data.audit import checks, repairs
+from ap_ranker.data.audit import repairs
+from ap_ranker.data.placeholders import says_nothing
 from ap_ranker.data.rows import check_columns, stripped
 from ap_ranker.documents import convert, exports, html, markup_questions
 from ap_ranker.errors import InputError, one_line
@@ -40,6 +41,7 @@ from ap_ranker.text.guessed_words import Consonants, pieces_of
 from ap_ranker.text.language_detection import detect_language
 from ap_ranker.text.near_copies import forms_of, near_groups
 from ap_ranker.text.nearest_word import NearestWords
+from ap_ranker.text.question_keys import question_key, question_keys
 from ap_ranker.text.question_parts import question_parts
 from ap_ranker.text.question_words import question_words
 from ap_ranker.text.synonyms import read_synonyms
@@ -149,11 +151,11 @@ INDEX = BM25(["where is my parcel", "a word b help me", "donau 1 000 dampfschiff
 KNOWN = Suggestions(["Where is my parcel?", "a b word", "why?"])
 
 READERS: dict[str, tuple[Reader, int]] = {
-    "question_key": (reading.question_key, MIDDLE),
+    "question_key": (question_key, MIDDLE),
     "surface_words": (reading.surface_words, MIDDLE),
     "joined_words": (reading.joined_words, MIDDLE),
-    "question_keys": (reading.question_keys, SLOW),
-    "question_keys, capitals": (lambda text: reading.question_keys(f"I {text.upper()}"), SLOW),
+    "question_keys": (question_keys, SLOW),
+    "question_keys, capitals": (lambda text: question_keys(f"I {text.upper()}"), SLOW),
     "telephones": (lambda text: list(telephone_words(text)), FAST),
     "pieces of a word": (lambda text: pieces_of("".join(text.split()), {"a", "word", "help"}.__contains__), MIDDLE),
     "consonants of words": (lambda text: Consonants(text.split()).meant("hlp"), MIDDLE),
@@ -220,7 +222,7 @@ READERS: dict[str, tuple[Reader, int]] = {
     "numbers": (tables._NUMBERS.fullmatch, FAST),
     "stripped": (stripped, FAST),
     "repaired": (repairs.repaired, FAST),
-    "placeholders": (checks._NOTHING.fullmatch, FAST),
+    "placeholders": (says_nothing, FAST),
     "guarded": (guarded, FAST),
     "unguarded": (unguarded, FAST),
     "visible": (console.visible, FAST),

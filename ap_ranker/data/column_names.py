@@ -68,6 +68,56 @@ def _names_of_pairs(most_question_names: int | None = None) -> set[str]:
 ALONE = frozenset(_names_of_pairs(2))
 """Those that are no title where they stand alone, as "FAQ" is."""
 
+LONGEST_NAMES = {"?": 15, "\uff1f": 5}
+"""Question mark -> the length up to which a header that ends with it may be a name, such as "Your question?"."""
+
+MOST_WORDS = 5
+"""The maximum number of words of a name that is none of `PAIRS`."""
+
+_IN_BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
+_FACT = re.compile(r"\d|://|@")
+"""A number or an address, which answers have and names of columns seldom."""
+
+_SENTENCE = re.compile(r".*\s.*[^\s.…][.!]|.*[。！]", re.DOTALL)
+"""Several words that end as a sentence."""
+
+
+def is_entry(question: str, answer: str) -> bool:
+    """Whether the texts of a first row, where names of two columns should stand, are plainly an entry.
+
+    In doubt they are names, as `Customer asks` and `We say` are; remarks in brackets do not count.
+    """
+    question = _IN_BRACKETS.sub("", question).strip()
+    answer = _IN_BRACKETS.sub("", answer).strip()
+    for mark, longest in LONGEST_NAMES.items():
+        if question.endswith(mark) and (len(question) > longest or answer.endswith(mark)):
+            return True
+    if _is_named(answer):
+        return False
+    return _SENTENCE.fullmatch(answer) is not None or (not _is_named(question) and _are_texts(question, answer))
+
+
+def _are_texts(question: str, answer: str) -> bool:
+    """Whether two texts without a name of `PAIRS` are an entry: by a fact, a question mark, or many words."""
+    is_numbered = re.sub(r"\d+", "", question) == re.sub(r"\d+", "", answer)  # such as Column 1 and Column 2
+    has_fact = _FACT.search(answer) is not None and not is_numbered
+    asks = question.endswith(tuple(LONGEST_NAMES))
+    is_sentence = len(question.split()) > 1 or answer.endswith((".", "!"))
+    n_words = max(len(question.split()), len(answer.split()))
+    return has_fact or (asks and is_sentence) or n_words > MOST_WORDS
+
+
+def _is_named(text: str) -> bool:
+    """Whether a text is, or begins or ends with, a name of `PAIRS`, such as `Your question`."""
+    words = plain(text.rstrip("!")).split()
+    if " ".join(words) in _ANY_NAME:
+        return True
+    ends = {plain(word) for word in (*words[:1], *words[-1:]) if len(word) > 1}  # "a" is a word, too
+    return not ends.isdisjoint(_ANY_NAME)
+
+
+_ANY_NAME = frozenset(_names_of_pairs())
+
 CATEGORIES = frozenset(map(plain, _NAMES["categories"]))
 """Names of a column whose values group the answers."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from ap_ranker.data.html_cells import as_cell, shown_text
+from ap_ranker.data.placeholders import says_nothing
 from ap_ranker.data.rows import WORDING_COLUMNS, Columns, LeftOut, Row, stripped
 from ap_ranker.data.tables import COLUMNS_OPTION, Table, read_named_table
 from ap_ranker.errors import InputError, check_known, one_line
@@ -77,13 +78,20 @@ class Entry:
 
 
 def wordings_of(row: Row) -> tuple[str, ...]:
-    """The further wordings of a row's question, each once."""
+    """The further wordings of a row's question, each once, without such as `-` and `N/A`, which nobody asks."""
     wordings: dict[str, None] = {}
+    for line in wording_lines(row):
+        wording = shown_text(line)
+        if not says_nothing(wording):
+            wordings[wording] = None
+    return tuple(wordings)
+
+
+def wording_lines(row: Row) -> Iterator[str]:
+    """The lines of a row's columns of wordings, as they are written."""
     for name, text in row.fields.items():
         if WORDING_COLUMNS.fullmatch(name):
-            for line in text.splitlines():
-                wordings[shown_text(stripped(line))] = None
-    return tuple(filter(None, wordings))
+            yield from filter(None, map(stripped, text.splitlines()))
 
 
 def have_questions(entries: Sequence[Entry]) -> bool:

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from ap_ranker.data.column_names import FURTHER_WORDINGS, OF_FORMS, PAIRS, THEIR_TEXTS, TITLES, plain
+from ap_ranker.data.column_names import FURTHER_WORDINGS, OF_FORMS, PAIRS, THEIR_TEXTS, TITLES, is_entry, plain
 from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.data.delimited import read_csv, read_tsv
 from ap_ranker.data.excel import read_spreadsheet
@@ -35,9 +35,6 @@ KNOWN = ("question", "answer", "label", "qid", "aid", "answer_ids", "candidate_i
 
 PAIR = ("question", "answer")
 """The columns of a FAQ."""
-
-LONGEST_NAMES = {"?": 15, "\uff1f": 5}
-"""Question mark -> the length up to which a header that ends with it may be a name, such as "Your question?"."""
 
 MOST_BY_LANGUAGE = 10
 """The maximum growth of a table's number of cells when each language of an entry becomes a row."""
@@ -369,14 +366,13 @@ def _only_two(table: Table, written: dict[str, str], *, guess: bool) -> tuple[st
     question, answer = columns
     if written.get("question") == columns[1]:  # the answers stand before their questions
         answer, question = columns
-    for mark, longest in LONGEST_NAMES.items():
-        is_question = question.endswith(mark) and (len(question) > longest or answer.endswith(mark))
-        if is_question and not is_form:
-            raise InputError(
-                f"{table.path}: expected the names of the columns first, found the question "
-                f"{one_line(repr(question))}. Write a line above it: question,answer"
-            )
     both = _listed((question, answer))
+    if not is_form and not written and is_entry(question, answer):
+        texts = f"{one_line(repr(question), 60)} and {one_line(repr(answer), 60)}"
+        raise InputError(
+            f"{table.path}: expected the names of the columns first, found an entry, {texts}. Are these names? Give "
+            "them as --columns. Is it an entry? Write a line above it: question,answer"
+        )
     logger.info("%s: its only two columns, %s, are taken as question and answer.", table.path, both)
     return question, answer
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from openpyxl import Workbook
 from refusals import absent, refused
 from typer import BadParameter
 from typer.testing import CliRunner
@@ -137,6 +138,77 @@ def test_two_columns_of_other_names(tmp_path: Path, caplog: pytest.LogCaptureFix
         [entry] = read_faq(write(tmp_path, "Anliegen;Lösung", "Wo?;Hier."))
     assert (entry.question, entry.answer) == ("Wo?", "Hier.")
     assert not absent("'Anliegen' … 'Lösung' … question … answer", caplog.text)
+
+
+NAMES = [
+    "Customer asks|We say",
+    "Frage|Antwort",
+    "Q|A",
+    "Your question|Our answer",
+    "Your question?|Our answer",
+    "Question?|Answer!",
+    "Problem?|Solution!",
+    "Question (as customers ask it)|Answer (max. 3 sentences)",
+    "Kunden fragen|Wir sagen (höchstens 3 Sätze.)",
+    "What our customers ask|What we say to them",
+    "Customer asks...|We say...",
+    "Column 1|Column 2",
+    "Text1|Text2",
+    "Question 2024|Answer 2024",
+    "Anliegen|Lösung",
+    "客户说|我们说",
+]
+ENTRIES = [
+    "How do I pay?|By card.",
+    "How do I pay?|By card",
+    "Where is it?|Here",
+    "Where?|Here.",
+    "Any question?|Call us.",
+    "What are the fees for a parcel?|None",
+    "Opening hours|Mo-Fr 9-17",
+    "Delivery cost|4.90 Euro",
+    "Opening hours|From nine to five.",
+    "Returns|Send it back within thirty days",
+    "Tracking|https://track.example",
+    "Complaints|help@shop.example",
+    "Wo?|Hier.",
+    "在哪里？|在这里。",
+    "营业时间|每天营业。",
+]
+
+
+def two_columns(folder: Path, first: str, kind: str) -> Path:
+    """A table of two columns with these texts first, and a row below."""
+    rows = [first.split("|"), ["Is there a car park?", "Yes, behind the house."]]
+    path = folder / f"FAQ.{kind}"
+    if kind == "xlsx":
+        book = Workbook()
+        for row in rows:
+            book.active.append(row)
+        book.save(path)
+    else:
+        separator = ";" if kind == "csv" else "\t"
+        path.write_text("\n".join(map(separator.join, rows)) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "xlsx"])
+@pytest.mark.parametrize("names", NAMES)
+def test_names_of_two_columns(tmp_path: Path, names: str, kind: str) -> None:
+    [entry] = read_faq(two_columns(tmp_path, names, kind))
+    assert (entry.question, entry.answer) == ("Is there a car park?", "Yes, behind the house.")
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "xlsx"])
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_an_entry_in_place_of_the_names(tmp_path: Path, entry: str, kind: str) -> None:
+    """It is refused, as it would be lost; who means it as names gives them to --columns."""
+    path = two_columns(tmp_path, entry, kind)
+    question, answer = entry.split("|")
+    with refused(f"names … {question} … {answer} … question,answer"):
+        read_faq(path)
+    [below] = read_faq(path, (question, answer))
+    assert below.question == "Is there a car park?"
 
 
 @pytest.mark.parametrize("header", ["reply,Question", "Question,reply"])

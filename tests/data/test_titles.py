@@ -57,7 +57,6 @@ DATA: dict[str, tuple[Sheet, Sheet]] = {
     "names of another language below": ([NAMES, ["Question", "Answer"], WHERE], [["Question", "Answer"], WHERE]),
     "a row of units": ([NAMES, ["(Text)", "(Text)"], WHERE], [["(Text)", "(Text)"], WHERE]),
     "a row that begins as the names": ([NAMES, ["Frage", "Hier."]], [["Frage", "Hier."]]),
-    "no names at all": ([WHERE, WHEN], [WHEN]),
 }
 """Name -> rows, and those that are read: nobody can tell them from others."""
 

@@ -261,3 +261,11 @@ def test_wordings_of_no_entry_are_told(tmp_path: Path, caplog: pytest.LogCapture
     assert "1 of 2" in caplog.text
     assert "where now" in caplog.text
     assert "texts.csv" not in caplog.text
+
+
+def test_placeholders_are_no_wordings(tmp_path: Path) -> None:
+    path = tmp_path / "FAQ.csv"
+    path.write_text('question,answer,wordings,wording 2\nWhere?,Here.,"-\nN/A\nin which place\n?",none\n')
+    [entry] = read_faq(path)
+    assert entry.wordings == ("in which place",)
+    assert sorted(set(read_wordings(path).texts())) == ["Where?", "in which place"]

@@ -11,7 +11,7 @@ import unicodedata
 import pytest
 import regex
 
-from ap_ranker.data.audit import checks, repairs
+from ap_ranker.data.placeholders import says_nothing
 from ap_ranker.documents import convert, markup_questions
 from ap_ranker.search.load_pipeline import without_credentials
 from ap_ranker.text import question_keys, reading
@@ -108,20 +108,7 @@ def test_placeholders() -> None:
     )
     pieces = ["n", "a", "N/A", "none", "tbd", "xxx", "x", "lorem ipsum", "#ref", "#value!", "#name?", "ref", "#", "!"]
     for text in texts([*pieces, "_", "-", " ", "\n", "?", "é"], longest=5):
-        assert bool(checks._NOTHING.fullmatch(text)) == bool(old.fullmatch(text)), text
-
-
-def test_elements_and_comments() -> None:
-    tag = re.compile(rf"{repairs._ELEMENT}|<!--.*?-->", re.IGNORECASE | re.DOTALL)
-
-    def old(text: str) -> str:
-        if "<" not in text or not tag.search(text):
-            return text
-        return re.sub(" {2,}", " ", tag.sub(lambda each: "" if each["inline"] else " ", text)).strip()
-
-    pieces = ["<!--", "-->", "<b>", "</b>", "<p a=b>", "<br/>", "<", ">", "<q>", "-", "a", " ", "  ", "\n", "!"]
-    for text in texts(pieces):
-        assert repairs._strip_html(text) == old(text), text
+        assert bool(says_nothing(text)) == bool(old.fullmatch(text)), text
 
 
 def test_credentials_are_hidden_as_before() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from ap_ranker.data import reader
-from ap_ranker.data.faq import DEFAULT_MATCH, Entry
+from ap_ranker.data.faq import DEFAULT_MATCH, Entry, wording_lines
 from ap_ranker.data.reader import Layout
 from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import Table, read_columns, read_named_table
@@ -130,6 +130,19 @@ class Data:
         for rows in [*tables, self.stored_rows]:
             for row in firsts(rows, _question_of):
                 texts.append(Text(row.get("question"), row.place, row.get("question")))
+        return texts
+
+    @cached_property
+    def wordings(self) -> list[Text]:
+        """The distinct lines of known wordings of each file that is read with them, with their first place."""
+        texts: list[Text] = []
+        tables = [file.table.rows for file in self.files if file.layout == Layout.pairs]
+        for rows in [*tables, self.stored_rows]:
+            place_of: dict[str, str] = {}
+            for row in rows:
+                for line in wording_lines(row):
+                    place_of.setdefault(line, row.place)
+            texts += [Text(line, place, line) for line, place in place_of.items()]
         return texts
 
     @cached_property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -10,14 +9,19 @@ from operator import methodcaller
 from pathlib import Path
 
 from ap_ranker.data.audit.audited_files import Asked, Data, QuestionFile, T, Text, firsts, right_ids
-from ap_ranker.data.audit.repairs import repaired
+from ap_ranker.data.audit.repairs import repaired, repaired_line, shows_html
 from ap_ranker.data.audit.report import Finding, Severity
+from ap_ranker.data.faq import wordings_of
+from ap_ranker.data.html_cells import shown_text
+from ap_ranker.data.placeholders import says_nothing
 from ap_ranker.data.reader import SPLITS, Layout, is_unanswerable
 from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import Table
+from ap_ranker.errors import one_line
 from ap_ranker.text.language_detection import LANGUAGES, detect_language
 from ap_ranker.text.near_copies import near_earlier
 from ap_ranker.text.nearly_equal import nearly_equal_pairs
+from ap_ranker.text.question_keys import question_key
 from ap_ranker.text.reading import normalized
 from ap_ranker.text.tokenizer import split_words
 
@@ -29,19 +33,13 @@ for _severity in Severity:
         CHECKS[_kind] = Finding(_kind, _severity, 0, **_explanation)
 """Kind of fault -> what it means, in the order of the report, without any found."""
 
-_NOTHING = re.compile(
-    r"[\W_]*+(?:n\W?a|none|null|nan|tbd|tba|todo|to do|xxx+|test|lorem ipsum\b.*|(?<=#)(?:ref!?|value!?|name\??))?"
-    r"[\W_]*+",
-    re.IGNORECASE | re.DOTALL,
-)
-
 Fault = tuple[str, str, str]
 """Its kind, its file and line, and what was found there."""
 
 
 def find_faults(data: Data, on_progress: Callable[[str, int, int], None], *, near_answers: bool) -> Iterator[Fault]:
     """All faults of data, those of a kind in the order of the files; nearly equal answers only if asked for."""
-    finders = [_texts, _rows, _ids, _answers_by_id, _labels, _copies, _near_questions, _leaks]
+    finders = [_texts, _rows, _ids, _answers_by_id, _labels, _copies, _shared_wordings, _near_questions, _leaks]
     if near_answers:
         finders.append(_near_answers)
     for done, find in enumerate(finders):
@@ -102,20 +100,30 @@ def _normalized_answer(row: Row) -> str:
 def _texts(data: Data) -> Iterator[Fault]:
     """Texts that are garbled, meaningless, too long or in another language."""
     texts = [*data.questions, *data.answers]
-    languages = [detect_language(text.text) for text in texts]
+    for text in texts:
+        yield from _garbled(text, repaired)
+    for text in data.wordings:
+        yield from _garbled(text, repaired_line)
+    languages = [detect_language(text.text) for text in texts]  # wordings may be in any language
     [(main, _)] = Counter(filter(None, languages)).most_common(1) or [("", 0)]  # without any, no text is in another
     for text, code in zip(texts, languages, strict=True):
-        _, kinds = repaired(text.text)
-        if "\ufffd" in text.text:
-            kinds.append("lost-character")
-        elif _NOTHING.fullmatch(text.text):
-            kinds.append("placeholder")
-        for kind in kinds:
-            yield kind, text.place, quote(text.text)
         if code and code != main:
             yield "other-language", text.place, f"{LANGUAGES[code]}, most are {LANGUAGES[main]}: {quote(text.text)}"
-    yield from _long_texts("long-question", data.questions, most=data.max_tokens)
+    yield from _long_texts("long-question", [*data.questions, *data.wordings], most=data.max_tokens)
     yield from _long_texts("long-answer", data.answers, most=data.max_tokens)
+
+
+def _garbled(text: Text, repair: Callable[[str], tuple[str, list[str]]]) -> Iterator[Fault]:
+    """What is wrong with the characters of a text, or that it says nothing."""
+    _, kinds = repair(text.text)
+    if shows_html(text.text):
+        kinds.append("shown-html")
+    if "\ufffd" in text.text:
+        kinds.append("lost-character")
+    elif says_nothing(text.text):
+        kinds.append("placeholder")
+    for kind in kinds:
+        yield kind, text.place, quote(text.text)
 
 
 def _long_texts(kind: str, texts: Iterable[Text], most: int) -> Iterator[Fault]:
@@ -265,7 +273,13 @@ def _judged_both_ways(file: QuestionFile) -> Iterator[tuple[Row, Row]]:
 
 
 def row_key(row: Row) -> str:
-    """Equal for rows that are equal: `repeated-row` reports the second one, and `--fix` removes it."""
+    """Equal for rows that are equal in all columns: `repeated-row` reports the second one, and `--fix` removes it."""
+    filled = sorted(column for column in row.fields if row.get(column))  # a record of JSON may lack a field
+    return "\0".join(f"{column}\0{row.get(column)}" for column in filled)
+
+
+def _key_of_texts(row: Row) -> str:
+    """Equal for rows that say the same of question and answer."""
     return "\0".join(row.get(column) for column in ("qid", "aid", "question", "answer", "label"))
 
 
@@ -277,6 +291,11 @@ def _copies(data: Data) -> Iterator[Fault]:
         rows = [row for row in file.table.rows if row.get("question") and row.get("answer")]
         for first, row in repeats(rows, row_key):
             yield "repeated-row", row.place, f"as {where(first.place, row.place)}: {quote(row.get('question'))}"
+        for first, row in repeats(firsts(rows, row_key), _key_of_texts):
+            differing = [column for column in {**first.fields, **row.fields} if first.get(column) != row.get(column)]
+            names = one_line(", ".join(file.table.written.get(column, column) for column in differing))
+            details = f"as {where(first.place, row.place)}, but for {names}: {quote(row.get('question'))}"
+            yield "repeated-texts", row.place, details
     pairs = [question for question in data.asked if question.layout == Layout.pairs]
     copies = {id(copy) for _, copy in repeats(pairs, _exact_pair)}  # which were told of as rows
     for before, question in repeats(data.asked, _question_of_split):
@@ -293,6 +312,21 @@ def _exact_pair(question: Asked) -> str:
 
 def _question_of_split(question: Asked) -> str:
     return f"{question.split} {normalized(question.text)}"
+
+
+def _shared_wordings(data: Data) -> Iterator[Fault]:
+    """Known wordings that are also a question or a wording of an entry with another answer."""
+    tables = [file.table.rows for file in data.files if file.layout == Layout.pairs]
+    for rows in [*tables, data.stored_rows]:
+        answered = [row for row in rows if row.get("answer")]
+        first_of: dict[str, Row] = {}
+        for row in answered:
+            first_of.setdefault(question_key(shown_text(row.get("question"))), row)
+        for row in answered:
+            for wording in wordings_of(row):
+                first = first_of.setdefault(question_key(wording), row)
+                if _normalized_answer(first) != _normalized_answer(row):
+                    yield "shared-wording", row.place, f"{quote(wording)}, as {where(first.place, row.place)}"
 
 
 def _near_answers(data: Data) -> Iterator[Fault]:

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from ap_ranker.data.audit.checks import row_key
-from ap_ranker.data.audit.repairs import repaired
+from ap_ranker.data.audit.repairs import repaired, repaired_line
 from ap_ranker.data.reader import Layout, find_layout, is_unanswerable
+from ap_ranker.data.rows import WORDING_COLUMNS
 from ap_ranker.data.tables import PAIR, read_named_table
 from ap_ranker.errors import InputError
 from ap_ranker.files import atomic_file, check_output, csv_text, is_private
@@ -44,9 +45,10 @@ def fix(path: Path, output: Path, columns: tuple[str, str] | None = None) -> tup
     earlier_keys: set[str] = set()
     for row in table.rows:
         fields = dict(row.fields)
-        for column in PAIR:
+        wording_columns = filter(WORDING_COLUMNS.fullmatch, row.fields)
+        for column in (*PAIR, *wording_columns):
             before = row.get(column)
-            after, kinds = repaired(before)
+            after, kinds = repaired(before) if column in PAIR else _repaired_lines(before)
             if kinds:
                 fields[column] = after
             for kind in kinds:
@@ -72,3 +74,14 @@ def fix(path: Path, output: Path, columns: tuple[str, str] | None = None) -> tup
         lines = [json.dumps(change, ensure_ascii=False) + "\n" for change in changes]
         log_draft.write_text("".join(lines), encoding="utf-8")
     return Counter(str(change["kind"]) for change in changes), log
+
+
+def _repaired_lines(cell: str) -> tuple[str, list[str]]:
+    """A cell whose lines are repaired each, and the distinct kinds of fault that they had."""
+    lines: list[str] = []
+    kinds: dict[str, None] = {}
+    for line in cell.splitlines():
+        mended, kinds_of_line = repaired_line(line.strip())
+        lines.append(mended)
+        kinds.update(dict.fromkeys(kinds_of_line))
+    return ("\n".join(lines) if kinds else cell), list(kinds)

@@ -17,6 +17,7 @@ from ap_ranker.data.audit.report import AuditReport, Severity
 
 CLEAN = Path(__file__).parent / "clean"
 END = ""  # planted at the end of the file
+TESTED_ALONE = {"repeated-answer", "repeated-texts", "shared-wording"}  # below, and in test_fix.py
 LONG = " ".join(["word"] * 201)
 REFUND = "Send the goods to us within thirty days and we refund the full price."
 
@@ -28,6 +29,7 @@ PLANTED = [
     ("mojibake", "judged.csv", "Where is my parcel?", "Whereâ\x80\x99s my parcel?"),
     ("html", "pairs.csv", "goods to us", "<b class='x'>goods</b> to us"),
     ("html", "by_id/train.csv", "my parcel", "my&nbsp;parcel"),
+    ("shown-html", "pairs.csv", "goods to us", "goods &amp;amp; bill to us"),
     ("control-character", "pairs.csv", "every country", "every\x0bcountry"),
     ("invisible-character", "judged.csv", "original battery", "original bat\u200btery"),
     ("decomposed-accent", "pairs.csv", "European", "Europe\u0301an"),
@@ -188,7 +190,7 @@ def test_ids_of_the_files_of_data_by_id(folder: Path) -> None:
 
 
 def test_every_kind_is_planted() -> None:
-    assert {kind for kind, *_ in PLANTED} | {"repeated-answer"} == set(CHECKS)  # that one has a test of its own below
+    assert {kind for kind, *_ in PLANTED} | TESTED_ALONE == set(CHECKS)
 
 
 def test_repeated_answer_under_two_ids(folder: Path) -> None:

@@ -1,0 +1,86 @@
+"""Cells with HTML and how they are read, and texts that are no HTML."""
+
+from __future__ import annotations
+
+HTML = [
+    ("<p>Within <b>30</b> days.</p>", "Within 30 days."),
+    ("<b>No</b>", "No"),
+    ("<b>No</b>, but by card.", "No, but by card."),
+    ("Within <b>30 days</b> of delivery.", "Within 30 days of delivery."),
+    ("Click <strong>Save</strong>.", "Click Save."),
+    ("one<br>two", "one\ntwo"),
+    ("one<BR/>two", "one\ntwo"),
+    ("<ul><li>a</li><li>b</li></ul>", "- a\n- b"),
+    ('<a href="https://x.example">here</a>', "[here](https://x.example)"),
+    ('Use <a href="https://x.example">this form</a>.', "Use [this form](https://x.example)."),
+    ('Write <span style="color: red">your name</span>.', "Write your name."),
+    (
+        '<a href="https://x.example">here<a href="https://y.example">there</a>',
+        "[here](https://x.example)[there](https://y.example)",
+    ),
+    ("<B>a</b>", "a"),
+    ("1 < 2<br>3 > 2", "1 < 2\n3 > 2"),
+    ("a<br><!-- not <b>shown</b> -->b", "a\nb"),
+    ("a<br><!-- without an end", "a\n<!-- without an end"),
+    ("a<br><!DOCTYPE html>b<?php?>", "a\nb"),
+    ("a<br><![if mso]>b<![endif]>", "a\nb"),
+    ("a<br><![x>", "a"),
+    ("a<br><![CDATA[b]]>", "a"),
+    ('a<br><b c="', 'a\n<b c="'),
+    ("a<br><script>b</script>c", "a\nc"),
+    ("<p>a</p><style>p {}</style>", "a"),
+    ("<p>Say &quot;Hi&quot; &amp; go.</p>", 'Say "Hi" & go.'),
+    ("<p>Give <your name> and <x>y</x>.</p>", "Give <your name> and <x>y</x>."),
+    ("<figure><figcaption>The app</figcaption></figure><p>a</p>", "The app\n\na"),
+    ('<p>See <iframe src="https://video.example/1"></iframe></p>', "See https://video.example/1"),
+    ("<details><summary>More</summary>a</details>", "More\na"),
+    ("Tom &amp; Co", "Tom & Co"),
+    ("&copy; 2024, &euro;5, &uuml;ber", "© 2024, €5, über"),
+    ("one<br>\ntwo", "one\ntwo"),
+    ("one&nbsp;two", "one two"),
+    ("<div>The HTML tag</div>", "The HTML tag"),
+]
+
+LINES = [
+    ("First line\n  Second <b>line</b>\n\nThird", "First line\n  Second line\n\nThird"),
+    ("- one\n  - <b>two</b>\n- three", "- one\n  - two\n- three"),
+    ("1. one\n   2. <i>two</i>", "1. one\n   2. two"),
+    ("**Yes**, <u>always</u>:\n\n    indented  twice", "**Yes**, always:\n\n    indented  twice"),
+    ("# Title\n\nText  with <em>one</em> word", "# Title\n\nText  with one word"),
+    ("- one<br>\n  - two", "- one\n  - two"),
+    ("| a | b<br>c |", "| a | b c |"),
+]
+
+AS_IT_IS = [
+    "Write <b> for bold.",
+    "</b>a<b>",
+    "`<b>x</b>`",
+    "Write `<b>x</b>` for bold.",
+    "Write ``<p>x</p>``.",
+    "```html\n<p>x</p>\n```",
+    "~~~\n<a href='x'>y</a>\n~~~\nand <p>more</p>",
+    "Use `&amp;` for an ampersand, as in R&amp;D.",
+    "write <b>your name</b>",
+    "Type <b>your name</b> there.",
+    "Schreiben Sie <b>Ihr Name</b>.",
+    "Put it between <b> and </b>.",
+    "The pair <b>...</b> makes it bold.",
+    "The HTML tag <i>x</i> is for italics.",
+    "Use <br> for a new line.",
+    "Insert &nbsp; for a space.",
+    "Write &lt;b&gt; in HTML.",
+    "<your name>",
+    "Say <name>, <street>.",
+    "a < b and c > d",
+    "List<String> and Map<a>",
+    "<script>alert(1)</script>",
+    "Put <script>x()</script> there.",
+    "https://x.example/?a=1&b=2",
+    "AT&T",
+    "R&D; and &nothing;",
+    "x <3",
+    "<3 <b 3>",
+]
+
+ODD = [cell for cell, _ in HTML + LINES] + AS_IT_IS
+ODD += ["&#60;b&#62;", "&amp;lt;", "&#38;", "\\n", "C:\\new", "a\\nb<br>", "&lt;p&gt;HTML&lt;/p&gt;", "`&` <p>x</p>"]
