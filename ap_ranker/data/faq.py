@@ -211,7 +211,7 @@ def log_left_out(path: Path, left_out: Sequence[LeftOut]) -> None:
         logger.warning("%s more left out. List them: ap-ranker check %s", f"{more:,}", path)
 
 
-def wording_lines(wordings: Iterable[str]) -> list[str]:
+def lines_of_wordings(wordings: Iterable[str]) -> list[str]:
     """Wordings as the lines of a cell, in which no other sign ends a line."""
     return [as_cell(" ".join(wording.split())) for wording in wordings]
 
@@ -226,6 +226,6 @@ def write_entries(entries: Sequence[Entry], path: Path) -> None:
         row = [entry.other.get(name, "") for name in other_columns]
         row.append(as_cell(entry.question))
         row.append(as_cell(entry.answer))
-        row.append("\n".join(wording_lines(entry.wordings)))
+        row.append("\n".join(lines_of_wordings(entry.wordings)))
         rows.append(row)
     write_text_atomically(path, csv_text([*other_columns, "question", "answer", "wordings"], rows))

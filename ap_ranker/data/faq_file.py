@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ap_ranker.data.column_names import find_pair, plain
-from ap_ranker.data.faq import Entry, finished, read_faq_table, wording_lines
+from ap_ranker.data.faq import Entry, finished, lines_of_wordings, read_faq_table
 from ap_ranker.data.html_cells import as_cell, shown_text
 from ap_ranker.data.rows import WORDING_COLUMNS, Columns, Row, stripped
 from ap_ranker.data.several_texts import with_line_ends
@@ -94,7 +94,7 @@ class FaqFile:
                     new_wordings.pop(wording, None)
             cells[column] = "\n".join(lines)
         last = self._wording_columns[-1]
-        cells[last] = "\n".join(filter(None, [cells[last], *wording_lines(new_wordings)]))
+        cells[last] = "\n".join(filter(None, [cells[last], *lines_of_wordings(new_wordings)]))
         return cells
 
     @property
