@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from ap_ranker.data.html_cells import as_cell, shown_text
-from ap_ranker.data.placeholders import says_nothing
+from ap_ranker.data.placeholders import is_no_wording
 from ap_ranker.data.rows import WORDING_COLUMNS, Columns, LeftOut, Row, stripped
 from ap_ranker.data.tables import COLUMNS_OPTION, Table, read_named_table
 from ap_ranker.errors import InputError, check_known, one_line
@@ -82,7 +82,7 @@ def wordings_of(row: Row) -> tuple[str, ...]:
     wordings: dict[str, None] = {}
     for line in wording_lines(row):
         wording = shown_text(line)
-        if not says_nothing(wording):
+        if not is_no_wording(wording):
             wordings[wording] = None
     return tuple(wordings)
 

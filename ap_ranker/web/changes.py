@@ -234,7 +234,7 @@ def _lost_changes(entries: Sequence[Entry], lapsed: Sequence[Change]) -> list[Ch
     """Those of the changes that no longer apply, oldest first, of which the FAQ's file does not have what they made."""
     questions = {normalized(entry.question) for entry in entries}
     answers = {normalized(entry.answer) for entry in entries}
-    known = keys_of_questions(chain.from_iterable(entry.questions for entry in entries))
+    known_keys = keys_of_questions(chain.from_iterable(entry.questions for entry in entries))
     lost: list[Change] = []
     is_settled: set[tuple[str, str]] = set()  # an entry, and what of it a later change has decided
     for change in reversed(lapsed):
@@ -258,7 +258,7 @@ def _lost_changes(entries: Sequence[Entry], lapsed: Sequence[Change]) -> list[Ch
             for wording in change.wordings:
                 keys = keys_of_questions([wording])
                 if keys and (entry, wording) not in is_settled:
-                    is_lost |= keys.isdisjoint(known)
+                    is_lost |= keys.isdisjoint(known_keys)
         removed = change.wordings if change.action == Action.remove_wordings else change.removed
         is_settled.update((entry, wording) for wording in removed)
         if is_lost:

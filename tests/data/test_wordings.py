@@ -265,7 +265,7 @@ def test_wordings_of_no_entry_are_told(tmp_path: Path, caplog: pytest.LogCapture
 
 def test_placeholders_are_no_wordings(tmp_path: Path) -> None:
     path = tmp_path / "FAQ.csv"
-    path.write_text('question,answer,wordings,wording 2\nWhere?,Here.,"-\nN/A\nin which place\n?",none\n')
+    path.write_text('question,answer,wordings,wording 2\nWhere?,Here.,"-\nN/A\nin which place\n?\ntest",none\n')
     [entry] = read_faq(path)
-    assert entry.wordings == ("in which place",)
-    assert sorted(set(read_wordings(path).texts())) == ["Where?", "in which place"]
+    assert entry.wordings == ("in which place", "?", "test")
+    assert sorted(set(read_wordings(path).texts())) == ["?", "Where?", "in which place", "test"]

@@ -16,6 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
+from ap_ranker.data.placeholders import is_no_wording
 from ap_ranker.data.rows import stripped
 from ap_ranker.errors import InputError
 from ap_ranker.files import html_text
@@ -196,6 +197,11 @@ class DecisionRequest(RejectedSentence):
     overrules: bool = False  # whether the judged entry is right, whatever visitors say of it
 
 
+def _read_as_wordings(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """Those lines that count as wordings where they are read from the FAQ's file."""
+    return tuple(line for line in lines if not is_no_wording(line))
+
+
 class ChangeRequest(OwnerRequest):
     """A change; what each action needs is in `NEEDED`."""
 
@@ -204,7 +210,7 @@ class ChangeRequest(OwnerRequest):
     version: Key = ""
     question: Words = ""
     answer: Annotated[str, StringConstraints(strip_whitespace=True, max_length=50_000), AfterValidator(stripped)] = ""
-    wordings: Annotated[tuple[Line, ...], Field(max_length=1000)] = ()
+    wordings: Annotated[tuple[Line, ...], Field(max_length=1000), AfterValidator(_read_as_wordings)] = ()
 
 
 NEEDED = {
