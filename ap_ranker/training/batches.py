@@ -127,8 +127,8 @@ class Batches:
     cost too much. With `own_negatives`, each pair draws random ones, as in the papers.
 
     A batch depends only on its pairs, the seed and the epoch, so a resumed run sees the same batches, and a pair gets
-    new negatives each epoch. With `lessons`, a teacher's scores, each question also adds `taught` answers, drawn from
-    the teacher's `HIGHEST` best, and with `hard_rows` as many `hard` ones of these.
+    new negatives each epoch. With `lessons`, a teacher's scores, each question also
+    adds `taught` answers, drawn from the teacher's `HIGHEST` best.
 
     `pairs` are the (question, right answer) pairs of the data, as positions; an epoch is one pass over them. With
     `own_candidates` each question occurs once, with its first right answer: its batch also holds the others.
@@ -145,7 +145,6 @@ class Batches:
         seed: int,
         lessons: TeacherScores | None = None,
         taught: int = 0,
-        hard: int = 0,
     ) -> None:
         self._questions = tokenizer.encode(dataset.question_texts, questions=True)[0]
         self.answers, self.cut_answers = tokenizer.encode(dataset.answer_texts)
@@ -165,8 +164,6 @@ class Batches:
         self._negatives = min(negatives, len(dataset.answers))
         self._lessons = lessons
         self._taught = taught
-        self._n_hard = hard
-        self.hard_rows: list[list[int]] = []  # (Q,) of each question, set before each epoch where hard ones are wanted
         self.instructive: set[bool] = set()  # of each batch so far, whether there was anything to learn from
         self._own_candidates = own_candidates or own_negatives
         self.own_negatives = own_negatives
@@ -242,12 +239,10 @@ class Batches:
         return list(dict.fromkeys([*sorted(self._right[question]), *wrong]))
 
     def _wrong(self, question: int, most_judged: int, rng: np.random.Generator) -> list[int]:
-        """Answers judged wrong for a question, some that the teacher ranks highest, and some that are hard to tell."""
+        """Answers judged wrong for a question, and some that the teacher ranks highest."""
         wrong = _draw(self._judged[question], most_judged, rng)
         if self._lessons is not None:
             wrong += _draw(self._lessons.rows[question][:HIGHEST], self._taught, rng)
-        if self.hard_rows:
-            wrong += _draw(self.hard_rows[question], self._n_hard, rng)
         return wrong
 
     def _labels(self, question: int, rows: Sequence[int]) -> list[int]:

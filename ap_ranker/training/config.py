@@ -60,9 +60,6 @@ class TrainingConfig:
         negatives: pointwise and listwise: wrong answers per question, 15. Softmax and hinge: answers drawn from the
             whole answer set for each batch, beside its own: 50 for hinge, as in the papers, none for softmax, which has
             enough. Right answers, their copies and near-copies are none.
-        hard_answers: softmax and hinge: answers for each question that join a batch because BM25 or the model, as it is
-            in this epoch, takes them for right ones; without those that the model as it began finds nearly as good as
-            the right answer. None by default; 4 take half as long again.
         teacher_weight: distillation: λ, the share of the teacher's distribution in the loss; the labels have the rest.
         teacher_temperature: distillation: T, by which the softmaxes of both are softened beyond their own temperatures.
         taught_answers: distillation: answers per question, drawn from the teacher's 20 best, that join a batch: 2 if
@@ -111,7 +108,6 @@ class TrainingConfig:
     weight_decay: Annotated[float, Field(ge=0, le=1)] | None = None
     temperature: Annotated[float, Field(ge=0.001, le=1_000)] | None = None  # with less, a softmax is not finite
     negatives: Annotated[int, Field(ge=0, le=10_000)] | None = None
-    hard_answers: Annotated[int, Field(ge=0, le=50)] = 0  # as many as are found by BM25 or by the model
     teacher_weight: Annotated[float, Field(gt=0, le=1)] = 0.8
     teacher_temperature: Annotated[float, Field(ge=0.1, le=100)] = 4.0
     taught_answers: Annotated[int, Field(ge=0, le=20)] | None = None  # drawn from as many

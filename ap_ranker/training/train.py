@@ -66,7 +66,6 @@ from ap_ranker.training.resume_folder import DIGEST, ResumeFolder, check_same, s
 from ap_ranker.training.search_before import has_learnt_from, verdict_of_training
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.trainer import AnswerTrainer
-from ap_ranker.training.wrong_answers import HardWrongAnswers
 
 logger = logging.getLogger(__name__)
 
@@ -169,7 +168,6 @@ def train(
             seed=config.seed,
             lessons=lessons,
             taught=objective.taught_answers if config.taught_answers is None else config.taught_answers,
-            hard=config.hard_answers,
         )
         if model.statistics is not None:
             model.statistics.count(batches.answers)
@@ -193,7 +191,6 @@ def train(
                     started=started,
                     callbacks=callbacks,
                     last=last,
-                    hard=_hard_wrong_answers(config, objective, learnt, ranker),
                 )
                 choice = _learn(trainer, last, on_progress)
             else:
@@ -303,20 +300,6 @@ def _recipe(config: TrainingConfig, data: Dataset, teacher: Teacher | None) -> R
     per_answer = data.questions_per_answer
     taught = teacher is not None
     return config.training_recipe(judged=data.judged, questions_per_answer=per_answer, with_teacher=taught)
-
-
-def _hard_wrong_answers(
-    config: TrainingConfig, objective: ObjectiveSpec, data: Dataset, ranker: Ranker
-) -> HardWrongAnswers | None:
-    """What finds the hard answers of a run, which is about to begin; `None` if its settings want none."""
-    if not config.hard_answers:
-        return None
-    problem = f"Expected hard_answers: 0, found {config.hard_answers}"
-    if objective.own_candidates:
-        raise InputError(f"{problem}: with {objective.name}, a question is compared with its own candidates alone.")
-    if not ranker.has_vectors:
-        raise InputError(f"{problem}: they are found by the vectors of texts, which {config.model} has none of.")
-    return HardWrongAnswers(data, ranker, config.language, config.hard_answers)
 
 
 def _calibrate(draft: Path, *, dev: Dataset, ranker: Ranker, device: str | None) -> None:

@@ -29,7 +29,6 @@ from ap_ranker.training.distributed import OnOneDevice, gather, mention_other_gp
 from ap_ranker.training.epoch_scores import EpochScores
 from ap_ranker.training.objectives import IGNORE, NEGATIVE, ScoredBatch, objective_spec, relevance
 from ap_ranker.training.resume_folder import SECONDS, ResumeFolder, epochs_so_far
-from ap_ranker.training.wrong_answers import HardWrongAnswers
 
 with extra_for("Training and measuring need", "train"):
     import accelerate  # noqa: F401 - without it, the Trainer of transformers fails only once the data is read
@@ -97,7 +96,6 @@ class AnswerTrainer(Trainer):
         started: float,
         callbacks: Sequence[TrainerCallback],
         last: Path | None,
-        hard: HardWrongAnswers | None = None,
     ) -> None:
         mention_other_gpus(ranker.device)
         done, waited = epochs_so_far(last)
@@ -126,7 +124,6 @@ class AnswerTrainer(Trainer):
         self.collator = batches
         self.started = started
         self.classes = batches.classes
-        self.hard = hard
         self.own_negatives = batches.own_negatives
         self.sampler = EachEpoch(batches.order(recipe), len(batches.pairs), config.seed)
         settings: Any = {"batch_size": recipe.batch_size, "pin_memory": self.args.dataloader_pin_memory}
@@ -140,9 +137,6 @@ class AnswerTrainer(Trainer):
     def _set_epoch(self, epoch: int) -> None:
         self.sampler.set_epoch(epoch)
         self.collator.set_epoch(epoch)
-        if self.hard is not None:
-            self.collator.hard_rows = self.hard.found_by(self.ranker)
-            self.ranker.model.train()
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         return self.batches

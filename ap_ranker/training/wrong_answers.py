@@ -10,15 +10,8 @@ import numpy as np
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.ranking.bm25 import BM25, best_rows
-from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.nearly_equal import nearly_equal_pairs
 from ap_ranker.text.reading import normalized
-
-NEARLY_RIGHT = 0.05
-"""An answer whose cosine with a question is less than so much below that of its right answer may be right, too."""
-
-DRAWN_FROM = 2
-"""Hard answers that each one in a batch is drawn from: the hardest of all would be there in every epoch."""
 
 HARDEST = 100
 """Number of answers that BM25 and the vectors find for a question, each: the wrong ones among them are hard."""
@@ -77,39 +70,3 @@ class HardAnswers:
         in_turn = chain.from_iterable(zip_longest(places_by_words.tolist(), places_by_meaning.tolist()))
         places = dict.fromkeys(place for place in in_turn if place is not None)
         return rows[list(places)].tolist()
-
-
-class HardWrongAnswers:
-    """Finds the wrong answers of each question that the model of the present epoch, or BM25, takes for right ones.
-
-    Nobody has labelled them wrong, and some of the hardest are right. So those are left out that the model, as it was
-    before it learnt anything of this FAQ, finds nearly as good as the right answer: while it learns, it comes to tell
-    them apart by their labels alone. `most` are wanted for a question in a batch.
-    """
-
-    def __init__(self, dataset: Dataset, untrained: Ranker, language: str | None, most: int) -> None:
-        self._dataset = dataset
-        self._language = language
-        self._most = most
-        self._left_out = not_wrong(dataset)
-        questions, answers = self._vectors(untrained)
-        for row, question in enumerate(dataset.questions):
-            cosines = answers @ questions[row]
-            least = cosines[list(question.positives)].max() - NEARLY_RIGHT
-            self._left_out[row] |= set(np.flatnonzero(cosines >= least).tolist())
-
-    def found_by(self, ranker: Ranker) -> list[list[int]]:
-        """(Q,) the rows to draw from, the hardest first, as the model is now."""
-        questions, answers = self._vectors(ranker)
-        hard = HardAnswers(self._dataset.answer_texts, answers, self._language)
-        rows_of_questions: list[list[int]] = []
-        for question, vector, left_out in zip(self._dataset.questions, questions, self._left_out, strict=True):
-            rows = [row for row in hard.hardest(question.text, vector) if row not in left_out]
-            rows_of_questions.append(rows[: DRAWN_FROM * self._most])
-        return rows_of_questions
-
-    def _vectors(self, ranker: Ranker) -> tuple[np.ndarray, np.ndarray]:
-        """(Q, C) and (N, C) of the questions and answers, of length 1."""
-        questions = ranker.embed_questions(self._dataset.question_texts)
-        answers = ranker.embed_answers(self._dataset.answer_texts)
-        return questions.float().numpy(), answers.float().numpy()

@@ -87,7 +87,7 @@ def test_dev_questions_of_what_is_trained(data: Path, tmp_path: Path, capsys: py
     with imported(HERE / "dev_quality.py") as dev_quality:
         dev_quality.command(["openstreetmap"], output, data, encoder=str(encoder))
         first = capsys.readouterr().out.splitlines()[-1]
-        trained = output / f"openstreetmap-{encoder.name}-hard-0-seed-1"
+        trained = output / f"openstreetmap-{encoder.name}"
         assert is_checkpoint(trained)
         dev_quality.command(["openstreetmap"], output, data, encoder=str(encoder))
         again = capsys.readouterr().out.splitlines()[-1]
@@ -97,7 +97,7 @@ def test_dev_questions_of_what_is_trained(data: Path, tmp_path: Path, capsys: py
     assert 0 < float(bm25) <= 1
     assert 0 < float(mrr) <= 1
     assert again.split("|")[:4] == first.split("|")[:4]
-    assert is_checkpoint(output / f"openstreetmap-{encoder.name}-{trained.name}-hard-0-seed-1")
+    assert is_checkpoint(output / f"openstreetmap-{encoder.name}-{trained.name}")
     sys.path[:] = path
 
 
