@@ -33,7 +33,7 @@ def check(
         Path | None, option("Write a repaired copy of DATA to this file (pairs or judged candidates).", "--fix")
     ] = None,
 ) -> None:
-    """Check data for faults. The exit code is 1 if there are errors, 0 otherwise.
+    """Check data for faults. The exit code is 1 if there are errors, 2 if a file cannot be read, 0 otherwise.
 
     Of documents, list the files that cannot be read.
     """

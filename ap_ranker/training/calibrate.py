@@ -82,7 +82,7 @@ class CalibrationReport:
 
     `certainty` tells for the `key` of each target precision, of the score that answers are ranked by, how sure its
     threshold is. `gain` compares with what was learnt from other FAQs, or from the FAQ's own wordings, at the default
-    target precision: `None` if that is not among the targets, if nothing was learnt, or if the questions chose the
+    target precision: `None` if nothing was learnt, or if the questions chose the
     checkpoint. Where it is a loss, the checkpoint stays as it was, and `files` is empty.
     """
 
@@ -175,11 +175,12 @@ def calibrate(
         data["dev"] = replace(data["dev"], questions=[*compress(data["dev"].questions, is_usable)])
     ranked = {split: _Ranked.of(dataset, ranker, share, on_progress) for split, dataset in data.items()}
     targets = sorted(set(precisions or PRECISIONS))
+    fitted_targets = sorted({*targets, PRECISION})  # at which searches are compared, and asked unless one is named
     if is_usable.any() or not prior.keys() >= ranked["dev"].rankings.keys():
-        fitted = _Fitted.to(ranked["dev"], targets, prior, basis)
+        fitted = _Fitted.to(ranked["dev"], fitted_targets, prior, basis)
     else:
         fitted = _Fitted.of_prior({kind: prior[kind] for kind in ranked["dev"].rankings})
-    crossed = ranked["dev"].cross_fits(fitted, targets, prior)
+    crossed = ranked["dev"].cross_fits(fitted, fitted_targets, prior)
     gain = _gain(ranker, ranked["dev"], crossed, prior)
     splits: dict[str, SplitReport] = {}
     for split, own in ranked.items():
@@ -210,8 +211,6 @@ def _gain(
     kind = FUSED if ranker.decider().weights.bm25 else MODEL
     if kind not in prior or not crossed.get(kind):
         return None
-    if threshold_key(PRECISION) not in crossed[kind][0].calibration.thresholds:
-        return None  # the default precision, at which searches are compared, is not among the targets
     if any(ranker.chosen_by(dev.data.question_texts) or []):  # with those, the training has compared the searches
         return None
     return CalibrationGain.of(prior[kind], crossed[kind])

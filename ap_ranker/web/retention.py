@@ -31,9 +31,10 @@ def delete_older(database: Database, days: int) -> int:
 
     An undone change of the owner goes with its undoing: of what it had accepted, nothing is in the FAQ. What was used
     of other days' quotas, and sessions that have ended, go at any age. A row of the future, by a wrong clock, is of now
-    instead: else it would stay for longer. Returned is how many rows of visitors were deleted.
+    instead: else it would stay for longer. With 0 days, all but quotas and sessions stay at any age. Returned is how
+    many rows of visitors were deleted.
     """
-    limit = now() - days * DAY
+    limit = now() - days * DAY if days else 0
     old: dict[Table, ColumnElement[bool]] = {table: table.c.time < limit for table in PARTS.values()}
     undone = select(changes.c.undone).where(changes.c.undone != "", changes.c.time < limit).scalar_subquery()
     old[changes] = or_(changes.c.id.in_(undone), changes.c.undone.in_(undone))
@@ -90,7 +91,7 @@ class Retention:
 
     def look(self) -> None:
         """Delete what is too old, and erase what was deleted by anybody."""
-        deleted = delete_older(self._database, self._days) if self._days else 0
+        deleted = delete_older(self._database, self._days)
         if self._database.is_erased:
             return
         is_early = self._erased_at is not None and time.monotonic() - self._erased_at < ERASE_SECONDS

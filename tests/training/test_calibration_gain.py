@@ -66,15 +66,19 @@ def test_a_fit_to_questions_that_behave_alike_is_no_loss() -> None:
     assert not CalibrationGain.of(CAREFUL, crossed).is_loss
 
 
+@pytest.mark.parametrize("precisions", [None, [0.9, 0.95]], ids=["default", "others"])
 @pytest.mark.parametrize("is_loss", [False, True])
-def test_a_loss_leaves_the_checkpoint_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_loss: bool) -> None:
+def test_a_loss_leaves_the_checkpoint_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_loss: bool, precisions: list[float] | None
+) -> None:
+    """Searches are compared at the default precision, whichever are named; it has a threshold in any case."""
     write_checkpoint("ap-cnn", tmp_path / "ranker")
     reconfigure(tmp_path / "ranker", calibration={"model": CAREFUL})
     monkeypatch.setattr(CalibrationGain, "is_loss", is_loss)
     before = {path.name: path.read_bytes() for path in (tmp_path / "ranker").iterdir()}
     answers = [Answer(str(row), text) for row, text in enumerate(("open the tracking link", "the refund arrives"))]
     questions = [Question(str(row), f"{text.text} {row}", (row % 2,)) for row, text in enumerate(answers * 6)]
-    report = calibrate(tmp_path / "ranker", Dataset("faq", answers, questions), device="cpu")
+    report = calibrate(tmp_path / "ranker", Dataset("faq", answers, questions), precisions=precisions, device="cpu")
     assert report.gain is not None
     after = {path.name: path.read_bytes() for path in (tmp_path / "ranker").iterdir()}
     if is_loss:
@@ -82,4 +86,6 @@ def test_a_loss_leaves_the_checkpoint_as_it_was(tmp_path: Path, monkeypatch: pyt
         assert after == before
     else:
         assert "config.json" in report.files
-        assert read_checkpoint_config(tmp_path / "ranker").calibration["model"].basis is Basis.QUESTIONS
+        calibration = read_checkpoint_config(tmp_path / "ranker").calibration["model"]
+        assert calibration.basis is Basis.QUESTIONS
+        assert {"0.8", "0.9", "0.95"} == set(calibration.thresholds)

@@ -28,7 +28,7 @@ from ap_ranker.web import judgements as judgements_module
 from ap_ranker.web import question_log as question_log_module
 from ap_ranker.web import retention
 from ap_ranker.web.changes import Action, Change, apply_changes, clear_changes, read_changes
-from ap_ranker.web.database import Database, judgements, now, open_at, open_database, questions
+from ap_ranker.web.database import Database, judgements, now, open_at, open_database, questions, quotas, sessions
 from ap_ranker.web.judgements import Judgements, key_of_question
 from ap_ranker.web.retention import Retention, delete_older
 from ap_ranker.web.traces import delete_traces
@@ -281,6 +281,21 @@ def test_a_look_without_anything_to_do_changes_nothing(website: Database) -> Non
     before = [website.revision(part) for part in ("judgements", "questions", "wordings", "changes")]
     assert delete_older(website, 30) == 0
     assert [website.revision(part) for part in ("judgements", "questions", "wordings", "changes")] == before
+
+
+def test_what_has_ended_goes_also_where_all_else_stays(website: Database) -> None:
+    """`--keep-days 0` keeps what was said, not who was logged in nor which network asked."""
+    judge(website)
+    make_old(website, days=4000)
+    with website.writing("sessions") as connection:
+        connection.execute(insert(sessions).values(token="old", owner="Anna", ends=now() - DAY))
+        connection.execute(insert(sessions).values(token="new", owner="Ben", ends=now() + DAY))
+        connection.execute(insert(quotas).values(day=now() // DAY - 3, network="n", kind="question", used=1))
+    Retention(website, 0).look()
+    with website.reading() as connection:
+        assert list(connection.scalars(select(sessions.c.owner))) == ["Ben"]
+        assert not connection.execute(select(quotas).where(quotas.c.day < now() // DAY)).all()
+    assert said(website) == [SECRET]
 
 
 def test_undone_changes_go_in_time(website: Database, place: str) -> None:
