@@ -243,7 +243,7 @@ def test_shares_of_none_and_of_steps() -> None:
 
 
 def test_the_lowest_precision_of_a_faq() -> None:
-    """Of all states, beside the pooled ones; of untrained searches, beside those of the page of decisions."""
+    """Of all states, beside the pooled ones; before any training, beside those of the page of decisions."""
     measured = json.loads((EXAMPLES / "every_step" / "results.json").read_text(encoding="utf-8"))["cells"]
     cells = [cell for cell in measured if cell["state"] in ("untrained", "wordings", "trained", "calibrated")]
     said = numbers(r"the lowest had ([.\d]+) at 0.8, ([.\d]+) at 0.9\.", text_of(DOCS / "results.md"))
@@ -251,7 +251,7 @@ def test_the_lowest_precision_of_a_faq() -> None:
     for target, name, value in zip((0.8, 0.9), ("precision", "precision_higher"), said, strict=True):
         precisions = [cell for cell in cells if cell[name] is not None]
         assert value == round(min(cell[name] for cell in precisions), 2)
-        untrained = [cell[name] for cell in precisions if cell["state"] == "untrained"]
+        untrained = [cell[name] for cell in precisions if cell["state"] in ("untrained", "wordings")]
         below.append(100 * (target - min(untrained)))
     assert numbers(r"on public FAQs up to (\d+)\]", text_of(DOCS / "decisions.md")) == [round(max(below))]
 
