@@ -370,8 +370,8 @@ def _only_two(table: Table, written: dict[str, str], *, guess: bool) -> tuple[st
     if not is_form and not written and is_entry(question, answer):
         texts = f"{one_line(repr(question), 60)} and {one_line(repr(answer), 60)}"
         raise InputError(
-            f"{table.path}: expected the names of the columns first, found an entry, {texts}. Are these names? Give "
-            "them as --columns. Is it an entry? Write a line above it: question,answer"
+            f"{table.path}: expected names of columns, found an entry, {texts}. If they are names, give them as "
+            "--columns; if not, write a line above them: question,answer"
         )
     logger.info("%s: its only two columns, %s, are taken as question and answer.", table.path, both)
     return question, answer

@@ -260,7 +260,11 @@ FIT = {"score": 1, "margin": 1, "bias": 0, "thresholds": {}}
         ("calibration", {"bogus": {}}, "bogus … score"),
         ("calibration", {"bogus": FIT}, "calibration … model … fused … 'bogus'"),
         ("calibration", {"model": FIT | {"thresholds": {"0.9": 7}}}, "thresholds.0.9 … 1"),
-        ("calibration", {"model": FIT | {"thresholds": {str(n): 0.5 for n in range(100_000)}}}, "thresholds … 100"),
+        (
+            "calibration",
+            {"model": FIT | {"thresholds": {f"0.{n + 1:06}": 0.5 for n in range(100_000)}}},
+            "thresholds … 100",
+        ),
         ("calibration", {"model": FIT | {"thresholds": {"9" * 100_000: 0.5}}}, "thresholds … 30"),
         ("max_tokens", 10_001, "max_tokens … 10000 … 10001"),
         ("extra", 1, "config.json … 'extra' … names"),

@@ -22,7 +22,7 @@ from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever
 from haystack_integrations.components.retrievers.ap_ranker.hybrid import StoreRetriever
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
-MOST_FILES = {"default search": 25, "FAQSearch": 24, "BM25 and a ranker": 26, "hybrid and a ranker": 27}
+MOST_FILES = {"default search": 26, "FAQSearch": 25, "BM25 and a ranker": 27, "hybrid and a ranker": 28}
 """Of a question of words that have been read before; the first time, `text/languages.py` finds a word's stem."""
 
 MOST_ROOM_CHANGES = {"default search": 46, "FAQSearch": 39, "BM25 and a ranker": 35, "hybrid and a ranker": 55}
