@@ -233,6 +233,7 @@ def loads(folder: Path) -> bool:
 
 
 FIT = {"score": 1, "margin": 1, "bias": 0, "thresholds": {}}
+MANY_THRESHOLDS = {f"0.{n + 1:06}": 0.5 for n in range(100_000)}
 
 
 @pytest.mark.parametrize(
@@ -262,7 +263,7 @@ FIT = {"score": 1, "margin": 1, "bias": 0, "thresholds": {}}
         ("calibration", {"model": FIT | {"thresholds": {"0.9": 7}}}, "thresholds.0.9 … 1"),
         (
             "calibration",
-            {"model": FIT | {"thresholds": {f"0.{n + 1:06}": 0.5 for n in range(100_000)}}},
+            {"model": FIT | {"thresholds": MANY_THRESHOLDS}},
             "thresholds … 100",
         ),
         ("calibration", {"model": FIT | {"thresholds": {"9" * 100_000: 0.5}}}, "thresholds … 30"),
