@@ -371,7 +371,7 @@ def _only_two(table: Table, written: dict[str, str], *, guess: bool) -> tuple[st
         texts = f"{one_line(repr(question), 60)} and {one_line(repr(answer), 60)}"
         raise InputError(
             f"{table.path}: expected names of columns, found an entry, {texts}. If they are names, give them as "
-            "--columns; if not, write a line above them: question,answer"
+            "--columns; if not, write the line question,answer above them."
         )
     logger.info("%s: its only two columns, %s, are taken as question and answer.", table.path, both)
     return question, answer

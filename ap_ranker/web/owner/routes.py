@@ -67,7 +67,7 @@ SHOWN = ("server", "overview", "usage", "quality", "new", "gaps", "feedback", "c
 TRIED = ("choices", "preview")
 CHANGED = ("change", "decide", "reject", "dismiss", "undo", "undo_rejection", "delete_question", "delete_comment")
 API = tuple(f"/owner/api/{name}" for name in (*SHOWN, *TRIED, *CHANGED))
-ROUTES = (PAGE, f"{PAGE}/", LOGIN, LOGOUT, TABLE, *ASSETS, *API)
+ROUTES = (PAGE, LOGIN, LOGOUT, TABLE, *ASSETS, *API)
 
 LARGER = dict.fromkeys([f"/owner/api/{name}" for name in ("change", "preview", "choices", "dismiss")], 256 * 1024)
 """Path -> maximum size of a request in bytes, where it is not that of a question."""
@@ -434,9 +434,8 @@ class OwnersPage:
             return HTMLResponse(page, headers={"Cache-Control": "no-store"})  # else "Back" shows it after a logout
 
         @app.get(LOGIN)
-        @app.get(f"{PAGE}/")
         async def elsewhere() -> Response:
-            return RedirectResponse("../owner", 303)  # of who loads a refused form again, or types a slash
+            return RedirectResponse("../owner", 303)  # of who loads a refused form again
 
         @app.post(LOGIN)
         async def begin(request: Request) -> Response:
