@@ -19,7 +19,7 @@ from ap_ranker.data.html_cells import shown_text
 from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import COLUMNS_OPTION, Table, is_table, read_columns, read_named_table
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.text.question_keys import keys_of_questions, question_keys
+from ap_ranker.text.question_keys import is_among, keys_of_questions
 from ap_ranker.text.reading import normalized
 
 SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation"), "test": ("test",)}
@@ -229,7 +229,7 @@ def _pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str]
         notes[f"pairs left out, because their answer is not in {faq}: {places}"] = len(missing)
     answers = []
     for answer_id, entry in zip(_answer_ids(entries), entries, strict=True):
-        meets_itself = not asked_keys.isdisjoint(question_keys(entry.question))
+        meets_itself = is_among(entry.question, asked_keys)
         matched_entry = replace(entry, question="") if meets_itself else entry
         answers.append(Answer(answer_id, matched_entry.text(match), wordings=entry.questions, answer=entry.answer))
     return _dataset(table, answers, positives=positives, notes=notes, file=faq)

@@ -34,7 +34,7 @@ from ap_ranker.ranking.priors import floor_of
 from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import FUSED, MODEL, Calibration, Signals, Weights, margins, threshold_key
-from ap_ranker.text.question_keys import question_keys
+from ap_ranker.text.question_keys import is_among, question_keys
 
 with extra_for("Training and measuring need", "train"):
     from scipy.optimize import minimize
@@ -146,11 +146,11 @@ def has_a_wording_left(dataset: Dataset) -> NDArray[np.bool_]:
     """
     is_usable: list[bool] = []
     for question in dataset.questions:
-        question_forms = set(question_keys(question.text))
+        asked_keys = set(question_keys(question.text))
         is_other: list[bool] = []
         for row in question.positives:
             for wording in dataset.answers[row].wordings:
-                is_other.append(question_forms.isdisjoint(question_keys(wording)))
+                is_other.append(not is_among(wording, asked_keys))
         is_usable.append(any(is_other) or not is_other)
     kept = np.array(is_usable, dtype=bool)
     is_answerable = _is_answerable(dataset.questions)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -17,7 +18,7 @@ from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.ranking.rule import Signals
 from ap_ranker.ranking.text_encoder import float32_array
 from ap_ranker.ranking.wordings import WordingVectors
-from ap_ranker.text.question_keys import keys_of_questions, question_keys
+from ap_ranker.text.question_keys import is_among, keys_of_questions, question_keys
 
 
 @dataclass(frozen=True)
@@ -127,11 +128,11 @@ def score_candidates(
     )
 
 
-def _without_asked(wordings: Sequence[str], question_forms: Collection[str]) -> tuple[str, ...]:
-    """The wordings of an entry without those that are a question, given as the keys of its forms."""
+def _without_asked(wordings: Sequence[str], asked_keys: AbstractSet[str]) -> tuple[str, ...]:
+    """The wordings of an entry without those that are a question, given by its keys."""
     other_wordings: list[str] = []
     for wording in wordings:
-        if set(question_keys(wording)).isdisjoint(question_forms):
+        if not is_among(wording, asked_keys):
             other_wordings.append(wording)
     return tuple(other_wordings)
 

@@ -247,13 +247,13 @@ class QuestionStates:
             try:
                 states = encode(together)
             except Exception:
-                own = [question for question in together if question in questions]
-                if len(own) in (0, len(together)):
+                own_questions = [question for question in together if question in questions]
+                if len(own_questions) in (0, len(together)):
                     raise
                 with self._lock:
-                    others = dict.fromkeys(question for question in together if question not in own)
-                    self._waiting = others | self._waiting
-                together = own
+                    left = dict.fromkeys(question for question in together if question not in own_questions)
+                    self._waiting = left | self._waiting
+                together = own_questions
                 states = encode(together)
             encoded = _Together(states)
             with self._lock:

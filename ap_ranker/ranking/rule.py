@@ -158,6 +158,7 @@ class Calibration:
         self,
         scores: NDArray[np.floating],
         answers: Sequence[Sequence[str]] | None,
+        *,
         order: NDArray[np.int64],
         excess: float,
     ) -> NDArray[np.float64]:
@@ -168,10 +169,8 @@ class Calibration:
         values = np.asarray(scores, dtype=np.float64)
         leads = margins(values, answers, order)
         logits = self.score * values + self.margin * leads + self.bias
-        if excess and len(logits):
-            # Not where the lead is the largest: copies of the best answer that are alone all have a lead of 0.
-            logit_of_best = logits[order[0]]
-            logits = np.minimum(logits, logit_of_best - (self.score + self.margin) * excess)
+        # Not where the lead is the largest: copies of the best answer that are alone all have a lead of 0.
+        logits[order[:1]] -= (self.score + self.margin) * excess
         return (1 + np.tanh(_falling(logits, order) / 2)) / 2  # the sigmoid, without overflow
 
     def threshold(self, precision: float) -> float:
@@ -264,7 +263,7 @@ def rank(signals: Signals, weights: Weights = Weights(), calibration: Calibratio
     if calibration.background is not None and signals.background_of is not None and len(order):
         first = int(order[0])
         excess = calibration.excess_of(signals.background_of(first))
-    probabilities = calibration.probabilities(scores, signals.answers, order, excess)
+    probabilities = calibration.probabilities(scores, signals.answers, order=order, excess=excess)
     return Ranking(order, falling, probabilities, levels, excess)
 
 

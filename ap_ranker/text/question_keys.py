@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from itertools import chain
 
 import regex
@@ -54,7 +55,7 @@ def question_keys(text: str) -> tuple[str, ...]:
     if len(words) <= MOST_CAPITALS:  # each of the words may be Turkish or not
         turkish = [[]]
         for word in words:
-            turkish += [[*others, word] for others in turkish]
+            turkish += [[*words_before, word] for words_before in turkish]
     return tuple(dict.fromkeys(question_key(_in_turkish(text, frozenset(chosen))) for chosen in turkish))
 
 
@@ -64,6 +65,11 @@ def keys_of_questions(questions: Iterable[str]) -> frozenset[str]:
     A text without words has none.
     """
     return frozenset(chain.from_iterable(map(question_keys, questions))) - {""}
+
+
+def is_among(question: str, keys: AbstractSet[str]) -> bool:
+    """Whether a question is one of those, word for word, whose keys these are."""
+    return not keys.isdisjoint(question_keys(question))
 
 
 def _in_turkish(text: str, words: frozenset[str]) -> str:

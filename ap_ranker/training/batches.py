@@ -127,8 +127,8 @@ class Batches:
     cost too much. With `own_negatives`, each pair draws random ones, as in the papers.
 
     A batch depends only on its pairs, the seed and the epoch, so a resumed run sees the same batches, and a pair gets
-    new negatives each epoch. With `lessons`, a teacher's scores, each question also
-    adds `taught` answers, drawn from the teacher's `HIGHEST` best.
+    new negatives each epoch. With `lessons`, a teacher's scores, each question also adds `taught` answers, drawn from
+    the teacher's `HIGHEST` best.
 
     `pairs` are the (question, right answer) pairs of the data, as positions; an epoch is one pass over them. With
     `own_candidates` each question occurs once, with its first right answer: its batch also holds the others.

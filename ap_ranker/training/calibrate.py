@@ -82,8 +82,8 @@ class CalibrationReport:
 
     `certainty` tells for the `key` of each target precision, of the score that answers are ranked by, how sure its
     threshold is. `gain` compares with what was learnt from other FAQs, or from the FAQ's own wordings, at the default
-    target precision: `None` if nothing was learnt, or if the questions chose the
-    checkpoint. Where it is a loss, the checkpoint stays as it was, and `files` is empty.
+    target precision: `None` if nothing was learnt, or if the questions chose the checkpoint. Where it is a loss, the
+    checkpoint stays as it was, and `files` is empty.
     """
 
     splits: Mapping[str, SplitReport]

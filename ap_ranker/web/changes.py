@@ -28,7 +28,7 @@ from ap_ranker.data.faq import Entry
 from ap_ranker.data.rows import stripped
 from ap_ranker.documents.watched_folder import Overlay
 from ap_ranker.errors import InputError
-from ap_ranker.text.question_keys import keys_of_questions, question_keys
+from ap_ranker.text.question_keys import is_among, keys_of_questions
 from ap_ranker.text.reading import normalized
 from ap_ranker.web.database import Database, changes, now, open_database, storable
 
@@ -383,8 +383,11 @@ def changed_entry(entry: Entry, change: Change) -> Entry | None:
         return replace(entry, question=change.question, answer=change.answer, wordings=change.wordings)
     named_wordings = (*change.wordings, *change.removed)
     changed_keys = keys_of_questions(named_wordings)
-    others = [wording for wording in entry.wordings if wording not in named_wordings]  # also those without words
-    wordings = [wording for wording in others if changed_keys.isdisjoint(question_keys(wording))]
+    wordings: list[str] = []
+    for wording in entry.wordings:
+        is_named = wording in named_wordings or is_among(wording, changed_keys)  # one without words has no key
+        if not is_named:
+            wordings.append(wording)
     if change.action != Action.remove_wordings:
         wordings += dict.fromkeys(change.wordings)
     entry = replace(entry, wordings=tuple(wordings))

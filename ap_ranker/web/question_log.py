@@ -48,7 +48,9 @@ def clean_question(text: str) -> str:
 
     What is invisible goes, such as a soft hyphen within a word, but for the joiners that spell it.
     """
-    words = [word.strip(JOINERS) for word in "".join(map(_printable, text)).split()]
+    if not text.isprintable():  # most questions are
+        text = "".join(map(_printable, text))
+    words = [word.strip(JOINERS) for word in text.split()]
     return " ".join(filter(None, words))[:LONGEST].rstrip()
 
 

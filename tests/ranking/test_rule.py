@@ -215,10 +215,10 @@ def test_own_entries_come_first_whatever_the_others_score() -> None:
 def test_an_excess_lowers_the_best_and_no_candidate_has_one() -> None:
     fit = Calibration(2.0, 3.0, -0.5, {})
     best = by_hand(0.9 - 0.4, 0.1 - 0.4)
-    assert fit.probabilities(np.array([0.8, 0.9]), None, np.array([1, 0]), 0.4).tolist() == pytest.approx(
+    assert fit.probabilities(np.array([0.8, 0.9]), None, order=np.array([1, 0]), excess=0.4).tolist() == pytest.approx(
         [min(by_hand(0.8, -0.1), best), best]
     )
-    assert fit.probabilities(np.array([]), None, np.array([], dtype=int), 0.4).tolist() == []
+    assert fit.probabilities(np.array([]), None, order=np.array([], dtype=int), excess=0.4).tolist() == []
     assert fit.excess_of(5.0) == 0
     known = Calibration(2.0, 3.0, -0.5, {}, background=1.0)
     assert [known.excess_of(entry) for entry in (0.5, 1.0, 3.0)] == [0, 0, 2 * EXCESS]

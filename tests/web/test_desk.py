@@ -25,6 +25,7 @@ from ap_ranker.ranking.rule import Calibration
 from ap_ranker.search import watch_search
 from ap_ranker.search.setup import set_up
 from ap_ranker.search.watch_search import SearchWatcher
+from ap_ranker.text.question_keys import is_among
 from ap_ranker.web.app import build_app
 from ap_ranker.web.changes import Action, Change, apply_changes, insert_change, owners_changes, read_changes
 from ap_ranker.web.database import Database, decisions, judgements, open_database, questions
@@ -32,7 +33,7 @@ from ap_ranker.web.gaps import GapFinder
 from ap_ranker.web.grouping import Unanswered
 from ap_ranker.web.judgements import Judgements, key_of_question
 from ap_ranker.web.new_questions import new_questions
-from ap_ranker.web.owner.current_entries import CurrentEntries, EntryFacts, KnownKeys, is_among
+from ap_ranker.web.owner.current_entries import CurrentEntries, EntryFacts, KnownKeys
 from ap_ranker.web.owner.overview import NextStep, next_step
 from ap_ranker.web.owner.routes import OwnersPage
 from ap_ranker.web.owner.service import OwnerService

@@ -60,10 +60,10 @@ def repaired(cell: str) -> tuple[str, list[str]]:
     All repairs are made in the text that the cell is read as (`shown_text`), and the repaired cell is read as just the
     repaired text. HTML is a fault where the text that is read from it can stand in the cell itself.
     """
-    shown = shown_text(cell).strip()
-    text, kinds = _repaired_text(shown)
+    text_of_cell = shown_text(cell).strip()
+    text, kinds = _repaired_text(text_of_cell)
     is_plain = as_cell(text) == text
-    if is_plain and shown != cell:
+    if is_plain and text_of_cell != cell:
         kinds.append("html")
     if not kinds:
         return cell, []
@@ -96,5 +96,5 @@ def shows_html(cell: str) -> bool:
 
     The product writes texts about HTML so, but with escapes of its own.
     """
-    shown = shown_text(cell)
-    return shown_text(shown) != shown and as_cell(shown) != cell
+    text = shown_text(cell)
+    return shown_text(text) != text and as_cell(text) != cell

@@ -181,11 +181,6 @@ def question_keys_of(facts_of_entries: Iterable[EntryFacts]) -> set[str]:
     return keys
 
 
-def is_among(sentence: str, keys: AbstractSet[str]) -> bool:
-    """Whether a sentence has one of these keys of questions."""
-    return not keys.isdisjoint(question_keys(sentence))
-
-
 def entry_of_key(key: str, entries: Iterable[KeyedEntry], version: str = "") -> KeyedEntry:
     """The entry that a change names; ConflictError if it is not there, or not in the `version` that the owner has seen.
 

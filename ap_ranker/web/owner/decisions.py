@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select
 
+from ap_ranker.text.question_keys import is_among
 from ap_ranker.web.changes import Action, Change, insert_change
 from ap_ranker.web.database import Database, decisions, judgements, now, questions, storable
 from ap_ranker.web.judgements import EVERY_ANSWER, IS_OF_DECISION, key_of_question, unhelpful_answers
@@ -14,7 +15,6 @@ from ap_ranker.web.owner.current_entries import (
     ConflictError,
     EntryFacts,
     entry_of_key,
-    is_among,
     question_keys_of,
 )
 from ap_ranker.web.question_log import clean_question, keys_in_log

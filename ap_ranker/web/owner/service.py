@@ -20,6 +20,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
 from ap_ranker.kept_results import Latest
 from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limits
+from ap_ranker.text.question_keys import is_among
 from ap_ranker.text.reading import normalized
 from ap_ranker.web.changes import (
     Action,
@@ -44,7 +45,6 @@ from ap_ranker.web.owner.current_entries import (
     KnownKeys,
     entry_as_json,
     entry_of_key,
-    is_among,
     title_of,
 )
 from ap_ranker.web.owner.decisions import GONE, Asked, Decisions, Judged, require_helpful
@@ -319,11 +319,10 @@ class OwnerService:
                     # The owner may have sent it twice, as after a reply that was lost.
                     raise ConflictError("The FAQ has this entry already. Load the page again.")
             else:
-                keyed = entry_of_key(fields["entry"], entries, version)
-                fields["of"] = keyed.entry.question
-            if action == Action.change_entry:
-                del fields["entry"], fields["of"]
-                return self._keep(connection, Change.edit(keyed, **fields), earlier=earlier)
+                keyed = entry_of_key(fields.pop("entry"), entries, version)
+                if action == Action.change_entry:
+                    return self._keep(connection, Change.edit(keyed, **fields), earlier=earlier)
+                fields |= {"entry": keyed.key, "of": keyed.entry.question}
             if action == Action.add_wordings:
                 question_keys = map(key_of_question, fields["wordings"])
                 facts_of_entries = self._facts_of(entries)

@@ -10,7 +10,7 @@ from ap_ranker.data.faq import Match
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.search.declared_pipeline import DeclaredPipeline, Limits
 from ap_ranker.search.trial_search import trial_search
-from ap_ranker.text.question_keys import keys_of_questions, question_keys
+from ap_ranker.text.question_keys import is_among, keys_of_questions
 from ap_ranker.web.changes import Action, Change, KeyedEntry, changed_entry
 from ap_ranker.web.database import Database
 from ap_ranker.web.gaps import QuestionVectors
@@ -85,7 +85,7 @@ class WordingPreview:
 
     def _answering(self, wording: str, current: CurrentEntries, now: tuple[str, KeyedEntry | None]) -> list[KeyedEntry]:
         """The entries that know a question, and the one that answers it now."""
-        entries = [*current.that_know(wording)]  # a list of its own: that one is kept
+        entries = current.that_know(wording)
         outcome, first = now
         if first is not None and outcome == Outcome.ANSWER:
             entries.append(first)
@@ -110,8 +110,8 @@ class WordingPreview:
     def _nearest_questions(self, wordings: Sequence[str]) -> list[str]:
         """The logged questions most like any of the wordings; none without vectors, as only equal ones count then."""
         keys = keys_of_questions(wordings)
-        asked = asked_questions(self._database, MOST_LOGGED)
-        logged = [text for text in asked if keys.isdisjoint(question_keys(text))]
+        questions = asked_questions(self._database, MOST_LOGGED)
+        logged = [question for question in questions if not is_among(question, keys)]
         self._vectors.keep_only({*logged, *wordings})
         embed, _ = self._vectors.model()
         if embed is None or not logged:
