@@ -129,10 +129,15 @@ class Dataset:
     def require_shared_answers(self, advice: str) -> None:
         """Refuse (InputError) candidates that were judged for each question: other answers are unknown, not wrong."""
         if self.judged:
-            raise InputError(
-                f"{self.name}: expected answers that all questions share, found candidates judged for each question; "
-                f"others are unknown, not wrong. {advice}"
-            )
+            raise judged_for_each_question(self.name, advice)
+
+
+def judged_for_each_question(name: str, advice: str) -> InputError:
+    """The error for judged candidates where all questions must share their answers."""
+    return InputError(
+        f"{name}: expected answers that all questions share, found candidates judged for each question; "
+        f"others are unknown, not wrong. {advice}"
+    )
 
 
 def answerable(dataset: Dataset) -> list[Question]:

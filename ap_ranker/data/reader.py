@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match, read_faq, wordings_of
+from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match, finished, log_left_out, read_faq_table, wordings_of
 from ap_ranker.data.html_cells import shown_text
 from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import COLUMNS_OPTION, Table, is_table, read_columns, read_named_table
@@ -196,11 +196,11 @@ def _pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str]
     own text, or it would be found too easily. It stays a known wording, which is left out likewise where scores of
     wordings are compared.
     """
-    entries = _read(faq, columns)
+    entries, left_out = finished(read_faq_of_pairs(faq, columns))
+    log_left_out(faq, left_out)
     entries_of: defaultdict[str, list[int]] = defaultdict(list)
     for i, entry in enumerate(entries):
-        forms = map(normalized, (entry.answer, entry.text(Match.both), entry.text(match)))
-        for form in set(forms):
+        for form in forms_of_answer(entry, match):
             entries_of[form].append(i)
     asked_keys: set[str] = set()  # of all questions, also of pairs that are left out
     positives: defaultdict[str, dict[int, None]] = defaultdict(dict)
@@ -264,14 +264,19 @@ def _add_unanswerable(row: Row, positives: defaultdict[str, dict[int, None]]) ->
         positives[question] |= {}
 
 
-def _read(faq: Path, columns: tuple[str, str] | None) -> list[Entry]:
-    """The entries of a FAQ, which may have the named columns or others that are recognized."""
+def read_faq_of_pairs(faq: Path, columns: tuple[str, str] | None) -> Table:
+    """The table of a FAQ, which may have the columns that are named for its pairs, or others that are recognized."""
     try:
-        return read_faq(faq, columns)
+        return read_faq_table(faq, columns)
     except InputError:
         if columns is None:
             raise
-        return read_faq(faq)
+        return read_faq_table(faq)
+
+
+def forms_of_answer(entry: Entry, match: Match) -> set[str]:
+    """The texts by which the answer of a pair is recognized as that of an entry."""
+    return set(map(normalized, (entry.answer, entry.text(Match.both), entry.text(match))))
 
 
 def _dataset(

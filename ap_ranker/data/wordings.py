@@ -217,6 +217,15 @@ def wordings_of(
     return wordings_of_entries
 
 
+def searched_faq(source: str, entries: Sequence[Entry], match: Match, wordings: Wordings = NO_WORDINGS) -> Dataset:
+    """Entries as a search ranks them, without any question: each with its known wordings, its stored question first."""
+    texts = [entry.text(match) for entry in entries]
+    answers: list[Answer] = []
+    for row, known in enumerate(wordings_of(entries, texts, wordings)):
+        answers.append(Answer(str(row), texts[row], known, entries[row].answer))
+    return Dataset(source, answers, [], answers_file=source)
+
+
 def log_wordings_of_no_entry(files: Sequence[Path], entries: Sequence[Entry], match: Match) -> None:
     """Warn of each file that has wordings of entries that are not among these."""
     if not files:

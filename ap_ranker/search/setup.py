@@ -12,9 +12,9 @@ from typing import Any
 
 from haystack import Document
 
-from ap_ranker.data.dataset import Answer, Dataset
+from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import DEFAULT_MATCH, Match, have_questions
-from ap_ranker.data.wordings import WordingFiles, log_wordings_of_no_entry, wordings_of
+from ap_ranker.data.wordings import WordingFiles, log_wordings_of_no_entry, searched_faq
 from ap_ranker.documents.watched_folder import Overlay, WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.files import restore
@@ -102,14 +102,8 @@ class SearchSetup:
         """
         if self.documents is None:
             raise InputError("Expected a FAQ or documents to read, found a store. Name them.")
-        entries = self.documents.entries
-        texts = [entry.text(self.match) for entry in entries]
-        wordings = wordings_of(entries, texts, WordingFiles().now(self.wordings))
-        answers: list[Answer] = []
-        for entry, text, wordings_of_entry in zip(entries, texts, wordings, strict=True):
-            row = len(answers)
-            answers.append(Answer(str(row), text, wordings_of_entry, entry.answer))
-        return Dataset(str(self.documents.path), answers, [], answers_file=str(self.documents.path))
+        wordings = WordingFiles().now(self.wordings)
+        return searched_faq(str(self.documents.path), self.documents.entries, self.match, wordings)
 
     def look(self, search: DeclaredPipeline) -> list[object]:
         """What differs after every change of the checkpoints that a search has; those of the hub do not change."""

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ap_ranker.data.dataset import Dataset, leave_one_out
+from ap_ranker.data.faq import read_faq
 from ap_ranker.data.reader import find_split
 from ap_ranker.data.split import DEV
-from ap_ranker.data.wordings import read_with_wordings, with_wordings
+from ap_ranker.data.wordings import NO_WORDINGS, read_with_wordings, read_wordings, searched_faq, with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.calibration_fit import (
     HIDDEN,
@@ -151,7 +152,7 @@ def calibrate(
     answers_of_dev = answers
     read = partial(read_with_wordings, wordings=wordings, match=trained_match(ranker), columns=columns)
     if dev is None and answers is not None and not (folder / DEV).is_file():
-        dev = _wordings_as_questions(read(answers, "dev", answers=answers))
+        dev = _wordings_as_questions(answers, ranker, wordings=wordings, columns=columns)
         basis = Basis.WORDINGS
     elif dev is None:
         dev = folder / DEV
@@ -375,12 +376,15 @@ def _prior_of(config: CheckpointConfig, basis: Basis) -> dict[str, Calibration]:
     return prior
 
 
-def _wordings_as_questions(faq: Dataset) -> Dataset:
-    """A FAQ's own further wordings as questions; InputError if there are none."""
-    data = leave_one_out(faq)
+def _wordings_as_questions(
+    faq: Path, ranker: Ranker, *, wordings: str | Path | None, columns: tuple[str, str] | None
+) -> Dataset:
+    """A FAQ's own further wordings as questions to its entries as they are searched; InputError if there are none."""
+    known_wordings = NO_WORDINGS if wordings is None else read_wordings(wordings)
+    data = leave_one_out(searched_faq(str(faq), read_faq(faq, columns), trained_match(ranker), known_wordings))
     if not data.questions:
         raise InputError(
-            f"{faq.name}: expected wordings of entries beside their stored questions, found none. Add some in a column "
+            f"{faq}: expected wordings of entries beside their stored questions, found none. Add some in a column "
             "wordings, or name questions of users: ap-ranker calibrate CHECKPOINT DEV.csv"
         )
     return replace(data, answers_file="")  # no warning that a search may have more answers: these are all

@@ -66,24 +66,26 @@ class Parts:
             describe({title: part})
 
 
-def read_parts(name: str, folder: Path, match: Match) -> Parts:
+def read_parts(name: str, folder: Path, match: Match, *, train: str | None = None) -> Parts:
     """Read a data set as its protocol says.
 
     Args:
         name: a key of `PROTOCOLS`.
         folder: holds the files of training, dev and test.
         match: which text of a stored question and its answer is matched.
+        train: the name of another training file than the protocol's, without its ending.
 
     Raises:
         InputError: a file is missing, or cannot be used.
     """
     protocol = PROTOCOLS[name]
+    stem = train or protocol.train
     if not folder.is_dir():
-        raise InputError(f"{folder}: expected a folder with {protocol.train}.*, dev.* or valid.*, and test.*.")
-    training = next((file for file in sorted(folder.glob(f"{protocol.train}.*")) if is_table(file)), None)
+        raise InputError(f"{folder}: expected a folder with {stem}.*, dev.* or valid.*, and test.*.")
+    training = next((file for file in sorted(folder.glob(f"{stem}.*")) if is_table(file)), None)
     if training is None:
         present = ", ".join(sorted(file.name for file in folder.iterdir())) or "nothing"
-        raise InputError(f"{folder}: expected a file {protocol.train}.* to learn from, found {present}.")
+        raise InputError(f"{folder}: expected a file {stem}.* to learn from, found {present}.")
     sources = ((training, "train"), (folder, "dev"), (folder, "test"))
     parts = [read_dataset(source, split, match=match) for source, split in sources]
     # Without the folder's own path, a run can be carried to another machine and goes on there.

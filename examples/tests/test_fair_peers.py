@@ -374,3 +374,12 @@ def test_a_public_faq_becomes_a_folder(modules: dict[str, ModuleType], tmp_path:
     known = found.test_set.dataset.wordings
     assert learnt <= known
     assert known.isdisjoint(found.test.question_texts)
+
+
+@pytest.mark.benchmark_data
+def test_trec_learns_from_the_questions_that_people_judged(
+    modules: dict[str, ModuleType], benchmarks: Path, tmp_path: Path
+) -> None:
+    trec = modules["fair_data"].read_fair_data("trecqa", benchmarks, tmp_path)
+    assert (len(trec.training.answerable), trec.training.name) == (83, "trecqa/train.tsv.gz")
+    assert (len(trec.dev.answerable), len(trec.test.answerable)) == (65, 68)

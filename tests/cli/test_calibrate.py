@@ -19,6 +19,7 @@ from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.fingerprint import fingerprint
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Basis, Calibration
+from ap_ranker.search.setup import set_up
 from ap_ranker.training.calibrate import calibrate
 from ap_ranker.training.calibration_gain import CalibrationGain
 
@@ -233,3 +234,27 @@ def test_questions_of_split_count_as_in_training(folder: Path, wordings: int, ba
     run("ranker", "data")
     calibrated = read_checkpoint_config(folder / "ranker").calibration
     assert {each.basis for each in calibrated.values()} == {basis}
+
+
+FAQ_WITH_WORDINGS = """question,answer,wordings
+where is the bike,open the tracking link,"tracking link please
+link of the tracking"
+,the refund arrives,"refund when
+arrives the refund
+refund"
+which battery,the original battery fits,"battery fits
+original battery"
+"""
+
+
+def test_wordings_are_asked_of_the_entries_that_are_searched(folder: Path) -> None:
+    """Of answers with their stored questions, where there are some, and also of an entry without one."""
+    (folder / "faq.csv").write_text(FAQ_WITH_WORDINGS)
+    report = calibrate("ranker", answers=Path("faq.csv"), device="cpu")
+    with set_up(Path("faq.csv"), model="ranker") as setup:
+        searched = [answer.text for answer in setup.faq().answers]
+    assert searched[:2] == ["where is the bike\nopen the tracking link", "the refund arrives"]
+    config = read_checkpoint_config(folder / "ranker")
+    assert config.faq == FAQSketch.with_language(searched)
+    assert {each.basis for each in config.calibration.values()} <= {Basis.WORDINGS, Basis.PRIOR}
+    assert report.splits["dev"].n_questions == 6

@@ -28,9 +28,10 @@ def audit(
     """Check a file, or a folder with any of train.*, dev.*, test.*, for every kind of fault in `CHECKS`.
 
     `dev` and `test` are read instead of the folder's; `answers` are those of data by id, by default `answers.*` beside
-    the questions. Texts longer than `max_tokens` are cut in training. With `near_answers`, nearly equal answers are
-    looked for, too, which takes long: a minute for 75,000 pairs. `on_progress` gets the step in words, how many are
-    done, and their number. An InputError says that a file cannot be read at all.
+    the questions; or the FAQ that the answers of pairs must be found in. Texts longer than `max_tokens` are cut in
+    training. With `near_answers`, nearly equal answers are looked for, too, which takes long: a minute for 75,000
+    pairs. `on_progress` gets the step in words, how many are done, and their number. An InputError says that a file
+    cannot be read at all.
     """
     from ap_ranker.data.audit.checks import CHECKS, find_faults  # by the extra `train`
 

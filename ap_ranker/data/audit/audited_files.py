@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from ap_ranker.data import reader
+from ap_ranker.data.dataset import judged_for_each_question
 from ap_ranker.data.faq import DEFAULT_MATCH, Entry, wording_lines
 from ap_ranker.data.reader import Layout
 from ap_ranker.data.rows import Row
@@ -111,11 +112,19 @@ class QuestionFile:
 
 @dataclass(frozen=True)
 class Data:
-    """All files of a data set; `answer_table` holds the answers of data by id; texts above `max_tokens` are cut."""
+    """All files of a data set; `answer_table` holds the answers of data by id, or the FAQ that pairs are compared with.
+
+    Texts above `max_tokens` are cut.
+    """
 
     files: list[QuestionFile]
     answer_table: Table | None
     max_tokens: int
+
+    @property
+    def by_id(self) -> bool:
+        """Whether questions name their answers by id."""
+        return any(file.layout == Layout.by_id for file in self.files)
 
     @cached_property
     def stored_rows(self) -> list[Row]:
@@ -160,11 +169,11 @@ class Data:
 
     @cached_property
     def asked(self) -> list[Asked]:
-        """The questions of all splits; stored questions belong to train, as in training."""
+        """The questions of all splits; stored questions of data by id belong to train, as in training."""
         asked: list[Asked] = []
         for file in self.files:
             asked += file.asked()
-        if any(file.split == "train" for file in self.files):
+        if self.by_id and any(file.split == "train" for file in self.files):
             for row in self.stored_rows:
                 question = row.get("question")
                 if question:
@@ -194,12 +203,21 @@ def read_data(
         files.append(QuestionFile(split, layout, table, pools_table))
     if not files:
         raise reader.missing_split(path, *reader.SPLITS)
-    answer_table = None
+    return Data(files, _answer_table(files, answers, columns), max_tokens)
+
+
+def _answer_table(files: list[QuestionFile], answers: Path | None, columns: tuple[str, str] | None) -> Table | None:
+    """The answers of data by id, or the FAQ of pairs, if any; InputError if judged candidates are to have one."""
     by_id = [question_file.table.path for question_file in files if question_file.layout == Layout.by_id]
     if by_id:
         answers_path = answers or reader.find_answers(by_id[0])  # all splits share the answers beside the first one
-        answer_table = read_columns(answers_path, "aid", "answer")
-    return Data(files, answer_table, max_tokens)
+        return read_columns(answers_path, "aid", "answer")
+    if answers is None:
+        return None
+    for question_file in files:
+        if question_file.layout == Layout.judged:
+            raise judged_for_each_question(str(question_file.table.path), "Leave out --answers.")
+    return reader.read_faq_of_pairs(answers, columns)
 
 
 def _files_of_splits(path: Path, named: dict[str, Path | None]) -> dict[str, tuple[Path, Path | None]]:

@@ -11,10 +11,10 @@ from pathlib import Path
 from ap_ranker.data.audit.audited_files import Asked, Data, QuestionFile, T, Text, firsts, right_ids
 from ap_ranker.data.audit.repairs import repaired, repaired_line, shows_html
 from ap_ranker.data.audit.report import Finding, Severity
-from ap_ranker.data.faq import wordings_of
+from ap_ranker.data.faq import DEFAULT_MATCH, finished, wordings_of
 from ap_ranker.data.html_cells import shown_text
 from ap_ranker.data.placeholders import says_nothing
-from ap_ranker.data.reader import SPLITS, Layout, is_unanswerable
+from ap_ranker.data.reader import SPLITS, Layout, forms_of_answer, is_unanswerable
 from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import Table
 from ap_ranker.errors import one_line
@@ -39,7 +39,8 @@ Fault = tuple[str, str, str]
 
 def find_faults(data: Data, on_progress: Callable[[str, int, int], None], *, near_answers: bool) -> Iterator[Fault]:
     """All faults of data, those of a kind in the order of the files; nearly equal answers only if asked for."""
-    finders = [_texts, _rows, _ids, _answers_by_id, _labels, _copies, _shared_wordings, _near_questions, _leaks]
+    finders = [_texts, _rows, _ids, _answers_of_pairs, _answers_by_id, _labels, _copies, _shared_wordings]
+    finders += [_near_questions, _leaks]
     if near_answers:
         finders.append(_near_answers)
     for done, find in enumerate(finders):
@@ -196,8 +197,25 @@ def _repeated_ids(table: Table, name: str, *, judged: bool) -> Iterator[Fault]:
             yield "repeated-id", row.place, details
 
 
+def _answers_of_pairs(data: Data) -> Iterator[Fault]:
+    """Pairs whose answer is not that of an entry of the FAQ that they are compared with."""
+    if data.by_id or data.answer_table is None:
+        return
+    entries, _ = finished(data.answer_table)
+    known_answers: set[str] = set()
+    for entry in entries:
+        known_answers |= forms_of_answer(entry, DEFAULT_MATCH)
+    for file in data.files:
+        for row in file.table.rows:
+            answer = row.get("answer")
+            if answer and normalized(shown_text(answer)) not in known_answers:
+                yield "unknown-answer", row.place, f"{quote(answer)} is not in {data.answer_table.path}"
+
+
 def _answers_by_id(data: Data) -> Iterator[Fault]:
     """Missing and unknown ids, pools without a right answer, and answers that are superfluous."""
+    if not data.by_id:
+        return
     answer_ids = {row.get("aid") for row in data.stored_rows}
     for file in data.files:
         if file.layout == Layout.by_id:

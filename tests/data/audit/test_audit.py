@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from refusals import refused
 
 from ap_ranker.data.audit import audit
 from ap_ranker.data.audit.checks import CHECKS
@@ -17,7 +18,7 @@ from ap_ranker.data.audit.report import AuditReport, Severity
 
 CLEAN = Path(__file__).parent / "clean"
 END = ""  # planted at the end of the file
-TESTED_ALONE = {"repeated-answer", "repeated-texts", "shared-wording"}  # below, and in test_fix.py
+TESTED_ALONE = {"repeated-answer", "repeated-texts", "shared-wording", "unknown-answer"}  # below, and in test_fix.py
 LONG = " ".join(["word"] * 201)
 REFUND = "Send the goods to us within thirty days and we refund the full price."
 
@@ -123,6 +124,39 @@ def test_planted(folder: Path, kind: str, file: str, old: str, new: str) -> None
     if old == END:
         lines = content.count("\n")
         assert finding.examples[0]["place"].endswith(tuple(f"line {line}" for line in range(lines, lines + 3)))
+
+
+ASKED = f"question,answer\nWhen is it here?,ASK the courier.\nMay I send it back?,{REFUND}\n"
+
+
+def test_pairs_are_looked_up_in_the_faq_that_is_named(tmp_path: Path) -> None:
+    faq = tmp_path / "faq.csv"
+    questions = tmp_path / "questions.csv"
+    questions.write_text(ASKED)
+    faq.write_text(f"aid,question,answer\na,Where is my parcel?,Ask the courier.\nb,Refunds?,{REFUND}\n")
+    assert audit(questions, answers=faq, max_tokens=200).findings == {}
+
+    faq.write_text(f"question,answer\nWhere is my parcel?,Ask the postman.\nRefunds?,{REFUND} CafÃ©.\n")
+    findings = audit(questions, answers=faq, max_tokens=200).findings
+    assert {kind: finding.count for kind, finding in findings.items()} == {"unknown-answer": 2, "mojibake": 1}
+    assert findings["unknown-answer"].severity == Severity.error
+    places = [example["place"] for example in findings["unknown-answer"].examples]
+    assert places == [f"{questions}, line {line}" for line in (2, 3)]
+    assert str(faq) in findings["mojibake"].examples[0]["place"]
+
+
+def test_a_broken_faq_of_pairs_is_refused(tmp_path: Path) -> None:
+    faq = tmp_path / "faq.csv"
+    questions = tmp_path / "questions.csv"
+    questions.write_text(ASKED)
+    for content in ("title,text,price\na,b,1\n", "question,answer\nWhere?\n", ""):
+        faq.write_text(content)
+        with refused(str(faq)):
+            audit(questions, answers=faq, max_tokens=200)
+    with refused("missing.csv"):
+        audit(questions, answers=tmp_path / "missing.csv", max_tokens=200)
+    with refused("judged.csv … Leave out --answers."):
+        audit(CLEAN / "judged.csv", answers=questions, max_tokens=200)
 
 
 Q, R, S = "Where is my parcel?", "How do I get my money back?", "Which battery fits?"
