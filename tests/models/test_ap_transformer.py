@@ -464,6 +464,11 @@ def test_no_such_encoder(name: str) -> None:
         find_encoder(name)
 
 
+def test_a_name_without_its_owner_is_completed() -> None:
+    with refused("'all-MiniLM-L6-v2' … sentence-transformers/all-MiniLM-L6-v2"):
+        find_encoder("all-MiniLM-L6-v2")
+
+
 def test_an_encoder_without_a_name_is_not_the_folder_one_is_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     with refused("'' … a folder or a model"):
