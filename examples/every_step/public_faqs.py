@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +13,10 @@ from ap_ranker.errors import InputError
 from ap_ranker.files import csv_text
 
 HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "no_answer"))
+
+from faqs import rows_of  # noqa: E402
+
 QUESTIONS = HERE / "questions"
 WRITTEN = HERE.parent / "no_answer" / "data"
 """Of examples/no_answer: questions about the shared FAQs, each searched in all of their rows, and off-topic ones."""
@@ -105,10 +107,3 @@ def _shared(name: str, path: Path, questions: str, language: str, off_topic: Seq
 
 def _asked(row: Row) -> Asked:
     return Asked(row["question"], tuple(row["answer_ids"].split()))
-
-
-def rows_of(path: Path) -> list[Row]:
-    """The rows of a CSV file, compressed or not."""
-    data = path.read_bytes()
-    text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
-    return list(csv.DictReader(io.StringIO(text, newline="")))

@@ -60,9 +60,9 @@ def test_the_text_of_a_document_is_the_one_that_a_ranker_reads(bi_encoder: Path)
     fields = {"meta_fields_to_embed": ["question", "none", "n", "absent"], "embedding_separator": " | "}
     embedder = APDocumentEmbedder(model=bi_encoder, device=CPU, prefix="a: ", suffix=" .", **fields)
     ranker = AnswerRanker(model=bi_encoder, device=CPU, document_prefix="a: ", document_suffix=" .", **fields)
-    assert ranker._texts.texts([document])[0] == "a: money? | 0 | the refund ."
+    assert ranker.texts.texts([document])[0] == "a: money? | 0 | the refund ."
     [found] = embedder.run([document])["documents"]
-    expected = Ranker.from_pretrained(bi_encoder, "cpu").embed_answers([ranker._texts.texts([document])[0]])[0].tolist()
+    expected = Ranker.from_pretrained(bi_encoder, "cpu").embed_answers([ranker.texts.texts([document])[0]])[0].tolist()
     assert found.embedding == pytest.approx(expected, abs=1e-6)
 
 

@@ -280,3 +280,30 @@ class DocumentTexts:
             return ranker.fingerprint
         settings = json.dumps([self.prefix, self.suffix, *self.meta_fields, self.separator])
         return f"{ranker.fingerprint}-{blake2b(settings.encode(), digest_size=4).hexdigest()}"
+
+
+class ReadsTexts(KnowsWordings):
+    """A component that reads queries and documents as its parameters `READING` say."""
+
+    def _set_reading(
+        self,
+        *,
+        query_prefix: str,
+        query_suffix: str,
+        document_prefix: str,
+        document_suffix: str,
+        meta_fields_to_embed: list[str] | None,
+        embedding_separator: str,
+        batch_size: int,
+        wordings: list[str] | None,
+    ) -> None:
+        check_number("batch_size", batch_size, 1)
+        self.query_prefix = query_prefix
+        self.query_suffix = query_suffix
+        self.document_prefix = document_prefix
+        self.document_suffix = document_suffix
+        self.meta_fields_to_embed = meta_fields_to_embed or []
+        self.embedding_separator = embedding_separator
+        self.batch_size = batch_size
+        self.texts = DocumentTexts(document_prefix, document_suffix, self.meta_fields_to_embed, embedding_separator)
+        self._known = KnownWordings(wordings, query_prefix, query_suffix)

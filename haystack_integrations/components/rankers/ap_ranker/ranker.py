@@ -25,14 +25,13 @@ from ap_ranker.ranking.ranking_request import RankingRequest
 from ap_ranker.ranking.rule import Signals
 from ap_ranker.ranking.state_bytes import STATES
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, check_number
-from ap_ranker.ranking.wordings import MATCHED, KnownWordings, is_exact_match
+from ap_ranker.ranking.wordings import MATCHED, is_exact_match
 from haystack_integrations.common.ap_ranker.component import (
     LIMITS,
     READING,
     THRESHOLDS,
     CheckpointComponent,
-    DocumentTexts,
-    KnowsWordings,
+    ReadsTexts,
     file_list,
     read_cache,
 )
@@ -60,7 +59,7 @@ CACHE_OF_0_1_0 = {"cache_megabytes": "megabytes", "cache_dtype": "dtype", "encod
 
 
 @component
-class AnswerRanker(CheckpointComponent, KnowsWordings):
+class AnswerRanker(CheckpointComponent, ReadsTexts):
     """
     Ranks documents with a trained answer-selection model: how well does each answer the query?
 
@@ -150,24 +149,24 @@ class AnswerRanker(CheckpointComponent, KnowsWordings):
         """
         check_limits(score_threshold, precision)
         check_number("top_k", top_k, 1)
-        check_number("batch_size", batch_size, 1)
         self._name_checkpoint(model, device, token)
+        self._set_reading(
+            query_prefix=query_prefix,
+            query_suffix=query_suffix,
+            document_prefix=document_prefix,
+            document_suffix=document_suffix,
+            meta_fields_to_embed=meta_fields_to_embed,
+            embedding_separator=embedding_separator,
+            batch_size=batch_size,
+            wordings=None if wordings is None else file_list(wordings),
+        )
         self.top_k = top_k
-        self.query_prefix = query_prefix
-        self.query_suffix = query_suffix
-        self.document_prefix = document_prefix
-        self.document_suffix = document_suffix
-        self.meta_fields_to_embed = meta_fields_to_embed or []
-        self.embedding_separator = embedding_separator
         self.scale_score = scale_score
         self.score_threshold = score_threshold
-        self.batch_size = batch_size
         self.fuse_scores = fuse_scores
         self.precision = precision
         self.cache = read_cache(cache)
-        self._texts = DocumentTexts(document_prefix, document_suffix, self.meta_fields_to_embed, embedding_separator)
-        self._known = KnownWordings(None if wordings is None else file_list(wordings), query_prefix, query_suffix)
-        self._candidates = CandidateReader(self._texts, self._known)
+        self._candidates = CandidateReader(self.texts, self._known)
 
     @classmethod
     def _of_this_release(cls, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -442,7 +441,7 @@ class AnswerRanker(CheckpointComponent, KnowsWordings):
         """Copies of documents with the attention weights of their words, as with `explain` of `run`."""
         question = self._question(query)
         copies = []
-        for document, text in zip(documents, self._texts.texts(documents), strict=True):
+        for document, text in zip(documents, self.texts.texts(documents), strict=True):
             of_question, of_answer = self.loaded().attention_weights(question, text)
             explanation = {"question": list(map(asdict, of_question)), "answer": list(map(asdict, of_answer))}
             data = {EXPLANATION: explanation}
@@ -452,7 +451,7 @@ class AnswerRanker(CheckpointComponent, KnowsWordings):
     def explanation(self, query: str, document: Document) -> tuple[str, str, Explanation]:
         """The question and the answer as the model reads them, with the weight of each word; InputError without any."""
         question = self._question(query)
-        [answer] = self._texts.texts([document])
+        [answer] = self.texts.texts([document])
         return question, answer, self.loaded().explain(question, answer)
 
     def _question(self, query: str) -> str:

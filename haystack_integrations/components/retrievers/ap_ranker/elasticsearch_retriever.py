@@ -27,13 +27,13 @@ from ap_ranker.ranking.bm25 import (
 )
 from ap_ranker.ranking.bm25_statistics import AskedWords, CountedTerms, Statistics
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.text_encoder import BATCH_SIZE, check_number
-from ap_ranker.ranking.wordings import EMBEDDING_RANK, EMBEDDING_SCORE, WORDING_RANK, KnownWordings
+from ap_ranker.ranking.text_encoder import BATCH_SIZE
+from ap_ranker.ranking.wordings import EMBEDDING_RANK, EMBEDDING_SCORE, WORDING_RANK
 from ap_ranker.text.reading import Word
 from haystack_integrations.common.ap_ranker.component import (
     READING,
     CheckpointComponent,
-    DocumentTexts,
+    ReadsTexts,
     WarnOnce,
     file_list,
 )
@@ -95,7 +95,7 @@ class _Hits:
 
 
 @component
-class ElasticsearchFAQRetriever(WordingRetriever, CheckpointComponent):
+class ElasticsearchFAQRetriever(WordingRetriever, CheckpointComponent, ReadsTexts):
     """
     Finds documents of a FAQ in Elasticsearch by words, by meaning and by the questions that are known to ask for them.
 
@@ -168,17 +168,17 @@ class ElasticsearchFAQRetriever(WordingRetriever, CheckpointComponent):
         :raises ValueError: A number is out of range, there is no policy of this name, or it is another store.
         """
         self._search(document_store, filters, top_k, filter_policy)
-        check_number("batch_size", batch_size, 1)
         self._name_checkpoint(model, device, token)
-        self.query_prefix = query_prefix
-        self.query_suffix = query_suffix
-        self.document_prefix = document_prefix
-        self.document_suffix = document_suffix
-        self.meta_fields_to_embed = meta_fields_to_embed or []
-        self.embedding_separator = embedding_separator
-        self.batch_size = batch_size
-        self.texts = DocumentTexts(document_prefix, document_suffix, self.meta_fields_to_embed, embedding_separator)
-        self._known = KnownWordings(file_list(wordings), query_prefix, query_suffix)
+        self._set_reading(
+            query_prefix=query_prefix,
+            query_suffix=query_suffix,
+            document_prefix=document_prefix,
+            document_suffix=document_suffix,
+            meta_fields_to_embed=meta_fields_to_embed,
+            embedding_separator=embedding_separator,
+            batch_size=batch_size,
+            wordings=file_list(wordings),
+        )
         self._named = NamedRows()
         self._kept = KeptDocuments()
         self._warn_once = WarnOnce()

@@ -20,13 +20,13 @@ from haystack.utils import ComponentDevice, Secret
 from ap_ranker.data.wordings import DocumentRows, EntryRows, names_of
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, check_number
-from ap_ranker.ranking.wordings import KnownWordings, Leg
+from ap_ranker.ranking.wordings import Leg
 from haystack_integrations.common.ap_ranker.component import (
     READING,
     CheckpointComponent,
     Composed,
-    DocumentTexts,
     KnowsWordings,
+    ReadsTexts,
     WarnOnce,
     file_list,
 )
@@ -123,7 +123,7 @@ class WordingRetriever(StoreRetriever, KnowsWordings):
 
 
 @component
-class HybridRetriever(WordingRetriever, CheckpointComponent):
+class HybridRetriever(WordingRetriever, CheckpointComponent, ReadsTexts):
     """
     Finds documents by words (BM25), by meaning (a model's vectors) and by the questions that are known to ask for them.
 
@@ -191,18 +191,18 @@ class HybridRetriever(WordingRetriever, CheckpointComponent):
         """
         self._search(document_store, filters, top_k, filter_policy)
         check_number("rank_all", rank_all, 0)
-        check_number("batch_size", batch_size, 1)
         self._name_checkpoint(model, device, token)
+        self._set_reading(
+            query_prefix=query_prefix,
+            query_suffix=query_suffix,
+            document_prefix=document_prefix,
+            document_suffix=document_suffix,
+            meta_fields_to_embed=meta_fields_to_embed,
+            embedding_separator=embedding_separator,
+            batch_size=batch_size,
+            wordings=file_list(wordings),
+        )
         self.rank_all = rank_all
-        self.query_prefix = query_prefix
-        self.query_suffix = query_suffix
-        self.document_prefix = document_prefix
-        self.document_suffix = document_suffix
-        self.meta_fields_to_embed = meta_fields_to_embed or []
-        self.embedding_separator = embedding_separator
-        self.batch_size = batch_size
-        self._texts = DocumentTexts(document_prefix, document_suffix, self.meta_fields_to_embed, embedding_separator)
-        self._known = KnownWordings(file_list(wordings), query_prefix, query_suffix)
         self._embedded = "", ""  # the checkpoint that embedded all, and the store's revision, or "" if it has changed
         self._embedding = threading.Lock()  # who loads the checkpoint does not wait for it
 
@@ -232,7 +232,7 @@ class HybridRetriever(WordingRetriever, CheckpointComponent):
                 embed = self.document_store.embed_documents
                 # Two programs with two checkpoints would else replace each other's embeddings for every question.
                 replace_others = self._embedded[0] != ranker.fingerprint
-                revision = embed(self._texts.origin(ranker), self._vectors, replace_others, on_progress)
+                revision = embed(self.texts.origin(ranker), self._vectors, replace_others, on_progress)
                 self._embedded = ranker.fingerprint, revision or ""
 
     @property
@@ -242,10 +242,10 @@ class HybridRetriever(WordingRetriever, CheckpointComponent):
 
     def embedded(self, documents: list[Document]) -> list[Document]:
         """Copies of documents with the embeddings of this checkpoint, to be written into the store."""
-        return with_embeddings(documents, self._vectors(documents), self._texts.origin(self.loaded()))
+        return with_embeddings(documents, self._vectors(documents), self.texts.origin(self.loaded()))
 
     def _vectors(self, documents: list[Document]) -> list[list[float]]:
-        return self.loaded().embed_answers(self._texts.texts(documents), self.batch_size).tolist()
+        return self.loaded().embed_answers(self.texts.texts(documents), self.batch_size).tolist()
 
     def _is_embedded(self) -> bool:
         # After `close`, another checkpoint may be in the folder.
