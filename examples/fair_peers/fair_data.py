@@ -101,7 +101,7 @@ def read_fair_data(name: str, data: Path | None, tables: Path, encoder: str = DE
     title = PROTOCOLS[name].title
     train = None
     if name == "trecqa":
-        title = "TREC-QA, clean, trained on the questions judged by hand"
+        title = "TREC-QA, 83 training questions"
         train = JUDGED_BY_HAND
     parts = read_parts(name, data / name, DEFAULT_MATCH, train=train)
     return FairData(name, title, _on(base, encoder), parts.training, parts.dev, parts.test)
