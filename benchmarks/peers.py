@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ap_ranker.errors import InputError
+from ap_ranker.models.transformer_encoder import multiplies_bfloat16
 from benchmarks.systems import MAX_TOKENS, TOP_K, System
 
 CROSS_ENCODER = "cross-encoder"
@@ -70,18 +71,32 @@ def load_peers(folder: Path, device: torch.device) -> list[System]:
     """
     check_peers()
     checkpoint = write_cross_encoder(folder / "cross-encoder")
+    dtype = reading_dtype(device)
     return [
-        CrossEncoder(checkpoint, device),
-        CrossEncoder(checkpoint, device, max_tokens=MAX_TOKENS),
-        BiEncoder(device),
-        LateInteraction(device),
+        CrossEncoder(checkpoint, device, dtype=dtype),
+        CrossEncoder(checkpoint, device, max_tokens=MAX_TOKENS, dtype=dtype),
+        BiEncoder(device, dtype),
+        LateInteraction(device, dtype),
     ]
+
+
+def reading_dtype(device: torch.device) -> torch.dtype:
+    """What peers multiply in, as our models do: bfloat16 on a CPU that multiplies it, else float32."""
+    if device.type == "cpu" and multiplies_bfloat16():
+        return torch.bfloat16
+    return torch.float32
 
 
 class CrossEncoder(System):
     """Haystack's own ranker: reads the question together with each document, so nothing can be kept."""
 
-    def __init__(self, checkpoint: Path, device: torch.device, max_tokens: int | None = None) -> None:
+    def __init__(
+        self,
+        checkpoint: Path,
+        device: torch.device,
+        max_tokens: int | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         from haystack_integrations.components.rankers.sentence_transformers import SentenceTransformersSimilarityRanker
 
         self.name = CROSS_ENCODER if max_tokens is None else f"{CROSS_ENCODER}, {max_tokens} tokens"
@@ -91,6 +106,7 @@ class CrossEncoder(System):
             device=ComponentDevice.from_str(str(device)),
             token=None,
             top_k=TOP_K,
+            model_kwargs={"dtype": dtype},
             tokenizer_kwargs=None if max_tokens is None else {"model_max_length": max_tokens},
         )
         self.component.warm_up()
@@ -151,11 +167,11 @@ class BiEncoder(_TwoTower):
 
     name = "bi-encoder"
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, dtype: torch.dtype = torch.float32) -> None:
         from sentence_transformers import SentenceTransformer
 
         super().__init__()
-        self.model = SentenceTransformer(str(minilm()), device=str(device))
+        self.model = SentenceTransformer(str(minilm()), device=str(device), model_kwargs={"dtype": dtype})
         self.weights = _bytes(self.model)
 
     def encode(self, texts: Sequence[str]) -> Sequence[Tensor]:
@@ -163,7 +179,7 @@ class BiEncoder(_TwoTower):
         if not texts:
             return []
         vectors: Tensor = self.model.encode(list(texts), convert_to_tensor=True, show_progress_bar=False)
-        return vectors.unbind()
+        return vectors.float().unbind()
 
     def compare(self, question: Tensor, answers: Sequence[Tensor]) -> Tensor:
         return torch.stack(list(answers)) @ question
@@ -179,12 +195,12 @@ class LateInteraction(_TwoTower):
     name = "late interaction"
     token_states = True
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, dtype: torch.dtype = torch.float32) -> None:
         from transformers import AutoModel, AutoTokenizer
 
         super().__init__()
         self.device = device
-        self.model = AutoModel.from_pretrained(minilm()).to(device).eval()
+        self.model = AutoModel.from_pretrained(minilm(), dtype=dtype).to(device).eval()
         self.tokenizer = AutoTokenizer.from_pretrained(minilm())
         generator = torch.Generator().manual_seed(1)
         self.projection = torch.randn(self.model.config.hidden_size, COLBERT_SIZE, generator=generator).to(device)
@@ -203,7 +219,8 @@ class LateInteraction(_TwoTower):
             rows = order[start : start + BATCH_SIZE]
             batch: Any = self.tokenizer.pad({"input_ids": [tokens[row] for row in rows]}, return_tensors="pt")
             batch = batch.to(self.device)
-            projected = self.model(**batch).last_hidden_state[batch["attention_mask"].bool()] @ self.projection
+            hidden = self.model(**batch).last_hidden_state.float()
+            projected = hidden[batch["attention_mask"].bool()] @ self.projection
             parts = F.normalize(projected, dim=-1).split([len(tokens[row]) for row in rows])
             # A copy of its own: a view would keep the whole batch in memory.
             states |= {row: part.clone() for row, part in zip(rows, parts, strict=True)}

@@ -19,7 +19,7 @@ from ap_ranker.training.compare import Contender
 from benchmarks.corpus import Corpus
 from benchmarks.latency import FEW, SLOW_SECONDS, Latency, Ratio, Tell, copy_bandwidth, measure
 from benchmarks.machine import describe_machine
-from benchmarks.peers import CROSS_ENCODER, CROSS_ENCODER_LIMITED, load_peers
+from benchmarks.peers import CROSS_ENCODER, CROSS_ENCODER_LIMITED, load_peers, reading_dtype
 from benchmarks.pipeline import measure_growth, measure_pipelines, store_of
 from benchmarks.report import Benchmark
 from benchmarks.systems import MAX_TOKENS, AnswerModelSystem, BM25System, System, write_checkpoints
@@ -120,7 +120,8 @@ def _notes(
         f"Data: {corpus.name}, {len(lengths):,} different answers of {sum(lengths) / len(lengths):.0f} words on "
         f"average, punctuation marks included. Our models, and late interaction where it is measured, read the first "
         f"{MAX_TOKENS} tokens; {cut:,} answers have more words than that.",
-        f"Machine: {describe_machine(device)}.",
+        f"Machine: {describe_machine(device)}. Pretrained networks, ours and the others', multiply in "
+        f"{str(reading_dtype(device)).removeprefix('torch.')}.",
         f"{timed} questions, each with the best answers of BM25 as candidates. Cold: none of them is cached. Warm: the "
         "same candidates once more, with another question. No system has seen either question before. Times are those "
         "of the component's `run` in ms, questions/s 1 / mean warm time of one process.",

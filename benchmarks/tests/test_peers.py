@@ -109,6 +109,21 @@ def test_cross_encoder_orders_as_its_library(checkpoint: Path, max_tokens: int |
     assert found == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.parametrize("multiplies", [True, False])
+def test_peers_multiply_as_our_models_do(multiplies: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In bfloat16 where the CPU has it; what is kept of a document stays float32, and the scores hardly change."""
+    monkeypatch.setattr(peers, "multiplies_bfloat16", lambda: multiplies)
+    dtype = torch.bfloat16 if multiplies else torch.float32
+    whole, limited, bi_encoder, late = peers.load_peers(tmp_path, CPU)
+    for system in (whole, limited):
+        network = system.component._cross_encoder.model
+        assert {parameter.dtype for parameter in network.parameters()} == {dtype}
+    for system, exact in ((bi_encoder, BiEncoder(CPU)), (late, LateInteraction(CPU))):
+        assert {parameter.dtype for parameter in system.model.parameters()} == {dtype}
+        assert {vector.dtype for vector in system.encode(CONTENTS)} == {torch.float32}
+        assert scores(system) == pytest.approx(scores(exact), rel=0.03, abs=0.02)
+
+
 def reads_beyond(system: System, prefix: str) -> bool:
     """Whether another text after `prefix` changes the score."""
     first, second = (
