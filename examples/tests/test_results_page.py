@@ -13,9 +13,11 @@ import matplotlib
 import pytest
 from conftest import ROOT, imported
 from page_tables import by_name, rows
+from pydantic import TypeAdapter
 
 from benchmarks.latency import Latency, Times
-from benchmarks.report import Benchmark
+from benchmarks.peers import CROSS_ENCODER, CROSS_ENCODER_LIMITED
+from benchmarks.report import Benchmark, tables
 
 PATH = ROOT / "docs" / "results.md"
 PAGE = PATH.read_text(encoding="utf-8")
@@ -132,7 +134,6 @@ def test_a_plot_without_its_numbers_names_the_command(
         plots.plot_times(tmp_path)
 
 
-@pytest.mark.skipif(not (ROOT / "benchmarks" / "results.json").exists(), reason="no benchmark is committed as JSON")
 def test_the_plot_of_times_is_that_of_the_benchmark(plots: ModuleType, tmp_path: Path) -> None:
     """python docs/plots.py; the table beside it shows the same numbers."""
     plots.plot_times(tmp_path)
@@ -144,3 +145,50 @@ def test_the_plot_of_times_is_that_of_the_benchmark(plots: ModuleType, tmp_path:
     for line in plots.times("warm"):
         (shown,) = re.findall(rf"^\| \W*{line.name}\b[^|]*\| ([\d.,]+) ms \|", page, re.MULTILINE)
         assert float(shown.replace(",", "")) == pytest.approx(line.points[100], rel=0.02)
+
+
+def test_the_tables_of_speed_are_those_of_the_benchmark() -> None:
+    """All tables of the archive's page; on the front pages each number of the table, and of the sentences below it."""
+    benchmark = TypeAdapter(Benchmark).validate_json((ROOT / "benchmarks" / "results.json").read_text(encoding="utf-8"))
+    archive = (ROOT / "docs" / "archive" / "benchmark.md").read_text(encoding="utf-8")
+    for table in tables(benchmark):
+        assert table.markdown().removeprefix("#") in archive
+    page = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    measured = {(row.system, row.candidates): row for row in benchmark.latency}
+    milliseconds = r"\| ([\d.,]+) ms "
+    row_of_page = rf"^\| \W*([\w-]+(?: interaction)?)[^|]*{milliseconds}{milliseconds}\| ([\d,]+) \|$"
+    shown = re.findall(row_of_page, page, re.MULTILINE)
+    assert len(shown) == 6
+    for name, warm, cold, ratio in shown:
+        row = measured[name, 100]
+        for text, value in ((warm, row.warm.p50), (cold, row.cold.p50), (ratio, row.times_faster[CROSS_ENCODER].warm)):
+            assert_rounded(text, value)
+    ours = {row.model: row for row in benchmark.pipeline}["ap-transformer"]
+    equal_length = measured["ap-transformer", 100].times_faster[CROSS_ENCODER_LIMITED].warm
+    said = {
+        page: {
+            r"The whole search takes ([\d.]+) ms": ours.one_component.p50,
+            r"in `FAQSearch`, and ([\d.]+) ms": ours.pipeline.p50,
+            r"the bi-encoder is much faster: ([\d.]+) ms": measured["bi-encoder", 1000].warm.p50,
+            r"where `ap-transformer` takes ([\d.]+) ms": measured["ap-transformer", 1000].warm.p50,
+            r"At 200 tokens the cross-encoder takes ([\d.]+) ms": measured[CROSS_ENCODER_LIMITED, 100].warm.p50,
+            r"\| read 100 answers .*\| ([\d.]+) ms \(two cores": measured["ap-transformer", 100].cold.p50,
+            r"\| rank 100 cached answers .*\| ([\d.]+) ms \(two cores": measured["ap-transformer", 100].warm.p50,
+            r"A bi-encoder keeps ([\d,]+) bytes": measured["bi-encoder", 100].bytes_per_answer,
+        },
+        (ROOT / "README.md").read_text(encoding="utf-8"): {
+            r"It is (\d+) times faster than a cross-encoder": equal_length,
+            r"at equal length: ([\d.]+) ms for 100": measured["ap-transformer", 100].warm.p50,
+        },
+    }
+    for text, claims in said.items():
+        for pattern, value in claims.items():
+            (number,) = re.findall(pattern, text)
+            assert value is not None
+            assert_rounded(number, value)
+
+
+def assert_rounded(text: str, value: float) -> None:
+    """A number on a page is the measured one, with as many digits as it shows."""
+    digits = len(text.partition(".")[2])
+    assert float(text.replace(",", "")) == round(value, digits)
