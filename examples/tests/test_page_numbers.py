@@ -12,7 +12,6 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-import pytest
 import yaml
 from conftest import ROOT, imported
 from page_tables import rows
@@ -271,22 +270,6 @@ def test_the_users_of_a_small_server() -> None:
         times = [f"{load[place]:,.0f} ms" for place in ("p50", "p95")]
         memory = f"{max(load['megabytes']) / 1000:.2f} GB"
         assert shown == [f"{load['per_second']:.0f}", *times, str(len(load["errors"])), memory]
-
-
-def test_the_time_of_a_question() -> None:
-    """docs/speed.md has some rows of the benchmark, rounded."""
-    benchmark = {
-        first: cells
-        for first, *cells in rows(DOCS / "archive" / "benchmark.md", "Ranking the candidates of a question (ms)")
-        if cells[0] == "100"
-    }
-    for name, warm, cold, times, size in rows(DOCS / "speed.md", "How fast is a question")[2:]:
-        measured = benchmark[name.split(",")[0].replace(" alone", "")]
-        for shown, expected in ((warm, measured[3]), (cold, measured[1])):
-            value = float(shown.removesuffix(" ms").replace(",", ""))
-            assert value == pytest.approx(float(expected.replace(",", "")), rel=0.02), name
-        assert float(times.replace(",", "")) == float(measured[6].split(" ")[0].replace(",", "")), name
-        assert size == measured[8].replace("–", ""), name
 
 
 def test_retraining() -> None:
