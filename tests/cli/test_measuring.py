@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from command_line import run
 from conftest import ROOT
+from random_encoders import BERT, pooled, word_pieces, write
 from refusals import absent
 from test_documentation import commands
 
@@ -92,6 +93,13 @@ def test_questions_seen_in_training_are_named_and_left_out_beside(folder: Path) 
     for row in ("model", "bm25"):
         assert numbers["new"][row] == pytest.approx(alone[row])
     assert not absent(f"{len(new)} … new.csv", ok("evaluate", "c", "new.csv", folder=folder))
+
+
+def test_what_init_writes_has_learnt_from_no_question(folder: Path) -> None:
+    encoder = write(folder / "encoder", BERT | {"max_position_embeddings": 256}, word_pieces(), pooled("mean"))
+    ok("init", "--documents", "FAQ.csv", "--encoder", encoder, "--output", "c", folder=folder)
+    assert Ranker.from_pretrained(folder / "c", "cpu").seen_in_training(["Where is it?", "?"]) == [False, False]
+    assert "seen in training" not in ok("evaluate", "c", "QUESTIONS.csv", "--answers", "FAQ.csv", folder=folder)
 
 
 @pytest.mark.slow
