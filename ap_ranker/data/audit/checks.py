@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from html import unescape
 from operator import methodcaller
 from pathlib import Path
 
 from ap_ranker.data.audit.audited_files import Asked, Data, QuestionFile, T, Text, firsts, right_ids
 from ap_ranker.data.audit.repairs import repaired, repaired_line, shows_html
 from ap_ranker.data.audit.report import Finding, Severity
-from ap_ranker.data.faq import DEFAULT_MATCH, finished, wordings_of
+from ap_ranker.data.faq import DEFAULT_MATCH, finished, wording_lines, wordings_of
 from ap_ranker.data.html_cells import shown_text
 from ap_ranker.data.placeholders import says_nothing
 from ap_ranker.data.reader import SPLITS, Layout, forms_of_answer, is_unanswerable
@@ -33,14 +35,17 @@ for _severity in Severity:
         CHECKS[_kind] = Finding(_kind, _severity, 0, **_explanation)
 """Kind of fault -> what it means, in the order of the report, without any found."""
 
+SIGNS_BETWEEN = re.compile("[;|；｜]")
+"""Signs that other programs put between the values of a cell, and that hardly any question has."""
+
 Fault = tuple[str, str, str]
 """Its kind, its file and line, and what was found there."""
 
 
 def find_faults(data: Data, on_progress: Callable[[str, int, int], None], *, near_answers: bool) -> Iterator[Fault]:
     """All faults of data, those of a kind in the order of the files; nearly equal answers only if asked for."""
-    finders = [_texts, _rows, _ids, _answers_of_pairs, _answers_by_id, _labels, _copies, _shared_wordings]
-    finders += [_near_questions, _leaks]
+    finders = [_texts, _rows, _ids, _answers_of_pairs, _answers_by_id, _labels, _copies]
+    finders += [_joined_wordings, _shared_wordings, _near_questions, _leaks]
     if near_answers:
         finders.append(_near_answers)
     for done, find in enumerate(finders):
@@ -332,10 +337,25 @@ def _question_of_split(question: Asked) -> str:
     return f"{question.split} {normalized(question.text)}"
 
 
+def _tables_of_entries(data: Data) -> list[Sequence[Row]]:
+    """The rows of each table that has entries: files of pairs, and the file of answers."""
+    tables: list[Sequence[Row]] = [file.table.rows for file in data.files if file.layout == Layout.pairs]
+    return [*tables, data.stored_rows]
+
+
+def _joined_wordings(data: Data) -> Iterator[Fault]:
+    """Lines of wordings that are read as one, and look like several with a sign between them."""
+    for rows in _tables_of_entries(data):
+        for row in rows:
+            for line in wording_lines(row):
+                texts = SIGNS_BETWEEN.split(unescape(shown_text(line)))  # also of an entity that was escaped twice
+                if sum(any(map(str.isalpha, text)) for text in texts) > 1:
+                    yield "joined-wordings", row.place, quote(line)
+
+
 def _shared_wordings(data: Data) -> Iterator[Fault]:
     """Known wordings that are also a question or a wording of an entry with another answer."""
-    tables = [file.table.rows for file in data.files if file.layout == Layout.pairs]
-    for rows in [*tables, data.stored_rows]:
+    for rows in _tables_of_entries(data):
         answered = [row for row in rows if row.get("answer")]
         first_of: dict[str, Row] = {}
         for row in answered:
@@ -349,8 +369,7 @@ def _shared_wordings(data: Data) -> Iterator[Fault]:
 
 def _near_answers(data: Data) -> Iterator[Fault]:
     """Only candidates of the same question are compared: all of data by id, all of a file of pairs."""
-    tables = [file.table.rows for file in data.files if file.layout == Layout.pairs]
-    for rows in [*tables, data.stored_rows]:
+    for rows in _tables_of_entries(data):
         for first, row in nearly_equal_rows(rows):
             yield "near-answer", row.place, f"{quote(row.get('answer'))}, as {where(first.place, row.place)}"
     for file in data.files:

@@ -18,7 +18,8 @@ from ap_ranker.data.audit.report import AuditReport, Severity
 
 CLEAN = Path(__file__).parent / "clean"
 END = ""  # planted at the end of the file
-TESTED_ALONE = {"repeated-answer", "repeated-texts", "shared-wording", "unknown-answer"}  # below, and in test_fix.py
+TESTED_ALONE = {"joined-wordings", "repeated-answer", "repeated-texts", "shared-wording", "unknown-answer"}
+"""Below, and in test_fix.py."""
 LONG = " ".join(["word"] * 201)
 REFUND = "Send the goods to us within thirty days and we refund the full price."
 
@@ -143,6 +144,28 @@ def test_pairs_are_looked_up_in_the_faq_that_is_named(tmp_path: Path) -> None:
     places = [example["place"] for example in findings["unknown-answer"].examples]
     assert places == [f"{questions}, line {line}" for line in (2, 3)]
     assert str(faq) in findings["mojibake"].examples[0]["place"]
+
+
+@pytest.mark.parametrize(
+    ("wordings", "is_joined"),
+    [
+        ("where is it; track my parcel", True),
+        ("where is it|track my parcel", True),
+        ("还没到；查询快递", True),
+        ("where is it\ntrack my parcel", False),
+        ("where is it, and when does it come?", False),
+        ("where is it ;-)", False),
+        ("Tom &amp; Jerry", False),
+        ("; | ", False),
+    ],
+)
+def test_wordings_with_a_sign_between(wordings: str, is_joined: bool, tmp_path: Path) -> None:
+    faq = tmp_path / "faq.csv"
+    faq.write_text(f'question,answer,wordings\nWhere is my parcel?,Ask the courier.,"{wordings}"\nRefunds?,{REFUND},\n')
+    found = audit(faq, max_tokens=200).findings
+    assert ("joined-wordings" in found) == is_joined
+    if is_joined:
+        assert found["joined-wordings"].examples[0]["place"] == f"{faq}, line 2"
 
 
 def test_a_broken_faq_of_pairs_is_refused(tmp_path: Path) -> None:
