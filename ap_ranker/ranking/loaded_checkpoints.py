@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -12,7 +13,7 @@ import torch
 from ap_ranker.errors import InputError
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.ranking.captured_encoder import CapturedEncoder
-from ap_ranker.ranking.checkpoint import CheckpointConfig, load_checkpoint
+from ap_ranker.ranking.checkpoint import CheckpointConfig, find_trained, load_checkpoint
 from ap_ranker.ranking.fingerprint import checkpoint_version
 from ap_ranker.ranking.quantization import state_dtype
 from ap_ranker.ranking.state_store import LoadedFiles, StateStore
@@ -34,6 +35,13 @@ class LoadedCheckpoint:
         self.captured = CapturedEncoder(model, tokenizer.max_tokens) if torch.device(device).type == "cuda" else None
         self.states = StateStore(files, config.model, state_dtype(model, None), device)
         self.backgrounds: dict[object, float] = {}  # of entries, as `Ranker.background` keeps them
+
+    def seen_in_training(self, questions: Sequence[str]) -> list[bool] | None:
+        """Whether it has learnt from each question; `None` if that is unknown."""
+        seen = find_trained(self.files.folder, questions)
+        if seen is None and self.config.training.get("epochs") == 0:  # as `init` writes it
+            return [False] * len(questions)
+        return seen
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy has the model and begins without what is stored of texts."""

@@ -128,12 +128,7 @@ class Ranker(TextEncoder):
 
     def seen_in_training(self, questions: Sequence[str]) -> list[bool] | None:
         """Whether the checkpoint has learnt from each question; `None` if that is unknown, as for `find_trained`."""
-        if self._loaded is None:
-            return None
-        seen = find_trained(self._loaded.files.folder, questions)
-        if seen is None and self._loaded.config.training.get("epochs") == 0:  # as `init` writes it
-            return [False] * len(questions)
-        return seen
+        return None if self._loaded is None else self._loaded.seen_in_training(questions)
 
     def near_training(self, questions: Sequence[str]) -> list[bool] | None:
         """Whether each question is one that the checkpoint has learnt from, or a near copy of one; `None` as above."""
