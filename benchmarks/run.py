@@ -125,8 +125,8 @@ def _notes(
         f"{timed} questions, each with the best answers of BM25 as candidates. Cold: none of them is cached. Warm: the "
         "same candidates once more, with another question. No system has seen either question before. Times are those "
         "of the component's `run` in ms, questions/s 1 / mean warm time of one process.",
-        "Untrained weights: they do not change the time. Bytes per answer as the component keeps them by default: of our "
-        "models with the text and Python's share, of the others their states alone.",
+        "Untrained weights: they do not change the time. Bytes per answer as the component keeps them by default: of "
+        "our models with the text and Python's share, of the others their states alone.",
         "BM25 looks for the candidates itself and keeps nothing: one measurement stands in both columns.",
         "The pipeline's and the corpus' times are warm: another question has ranked the same documents just before. "
         "The rest is what the pipeline takes beyond its two components. Larger corpora hold the answers repeatedly, "
