@@ -37,7 +37,7 @@ SHOWN = {
     ),
     "calibrate": (["calibrate", "ranker", "pairs.csv", "--answers", "pairs.csv"], "reading the answers", 12),
     "doctor": (["doctor", "FAQ.csv", "--model", "encoder_ranker"], "examining", 7),
-    "check": (["check", "pairs.csv"], "looking for faults in 12 questions", 10),
+    "check": (["check", "pairs.csv"], "looking for faults in 12 questions", 12),
     "check of documents": (["check", "texts"], "reading documents", 2),
     "extract": (["extract", "texts", "--output", "asked.csv"], "reading documents", 2),
     "synonyms": (

@@ -190,10 +190,11 @@ def start(*arguments: str, cwd: Path, **other: object) -> subprocess.Popen[str]:
     )  # type: ignore[call-overload, no-any-return]
 
 
-def test_a_folder_of_answers_is_a_finding(tmp_path: Path) -> None:
+def test_a_folder_of_answers_is_refused(tmp_path: Path) -> None:
     (tmp_path / "faq.csv").write_text("question,answer\nwhere,there\nwhen,now\n")
     ended = run("check", "faq.csv", "--answers", ".", folder=tmp_path)
-    assert (ended.code, "Traceback" in ended.errors) == (0, False), ended.errors
+    assert ended.code == 2
+    assert not absent("expected a file, found a folder", ended.errors)
 
 
 def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:

