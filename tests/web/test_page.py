@@ -287,6 +287,8 @@ def test_the_heat_map_shows_what_made_the_difference(page: Page) -> None:
 
 def test_suggestions(page: Page) -> None:
     field, list_ = page.get_by_role("combobox"), page.get_by_role("listbox")
+    # The page's script names the list when it begins to listen: what is typed before that gets no suggestions.
+    expect(page.locator("#suggestions")).to_have_attribute("aria-label", re.compile(r"\w"))
     field.press_sequentially("what does")
     expect(page.get_by_role("option")).to_have_text(["What does a bike cost?", "What does a used bike cost?"])
     expect(field).to_have_attribute("aria-expanded", "true")
