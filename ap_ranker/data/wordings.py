@@ -221,8 +221,8 @@ def searched_faq(source: str, entries: Sequence[Entry], match: Match, wordings: 
     """Entries as a search ranks them, without any question: each with its known wordings, its stored question first."""
     texts = [entry.text(match) for entry in entries]
     answers: list[Answer] = []
-    for row, known in enumerate(wordings_of(entries, texts, wordings)):
-        answers.append(Answer(str(row), texts[row], known, entries[row].answer))
+    for row, wordings_of_entry in enumerate(wordings_of(entries, texts, wordings)):
+        answers.append(Answer(str(row), texts[row], wordings_of_entry, entries[row].answer))
     return Dataset(source, answers, [], answers_file=source)
 
 

@@ -245,9 +245,9 @@ def read_training_config(path: Path | None, overrides: Mapping[str, Any]) -> Tra
 
 def _refuse_options_among_settings(values: Mapping[str, Any], model: str) -> None:
     """Raise InputError, with the line to write, for an option of the model that stands beside its name."""
-    known = {setting.name for setting in fields(TrainingConfig)}
+    setting_names = {setting.name for setting in fields(TrainingConfig)}
     for name in values:
-        if name not in known and name in model_spec(model).options:
+        if name not in setting_names and name in model_spec(model).options:
             line = f"options: {{{name}: {one_line(str(values[name]), 40)}}}"
             raise InputError(f"Expected a setting of the training, found {name}, an option of {model}. Write {line}.")
 
